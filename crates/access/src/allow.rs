@@ -1,7 +1,7 @@
 //! The addresses that a site or route admits.
 //!
 //! The most specific network that contains the client's address decides, whether it is in `allow` or in
-//! `deny`; the order of the entries does not matter. An address in no network is admitted only if `allow` is
+//! `deny`; the order of the entries has no effect. An address in no network is admitted only if `allow` is
 //! empty.
 
 use std::net::IpAddr;

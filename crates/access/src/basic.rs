@@ -1,9 +1,9 @@
 //! Basic authentication (RFC 7617): a user name and a password with every request.
 //!
 //! A password check is slow on purpose, so it runs on another thread, a few at a time, and its success is
-//! remembered for a short time. Only a hash with a secret key over name, password and stored password is
-//! remembered: it is useless to a thief, and a change of the stored password invalidates it. Failures are
-//! counted for each client's address. A client with too many is refused before any slow check.
+//! stored for a short time. Only a hash with a secret key over name, password and stored password is stored:
+//! it reveals no password, and a change of the stored password invalidates it. Failures are counted for each
+//! client's address. A client with too many is refused before any slow check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,10 +51,10 @@ pub struct BasicAuthentication {
     shared: Arc<AccessShared>,
 }
 
-/// The result of a quick look at a request's credentials.
+/// The result of a quick check of a request's credentials.
 pub enum PasswordCheck {
     /// The credentials were checked successfully a short time ago.
-    Known(User),
+    Verified(User),
     /// There are no credentials, or they are malformed or refused.
     Refuse(Refusal),
     /// The credentials must be checked.
@@ -83,7 +83,7 @@ impl BasicAuthentication {
     }
 
     /// Checks the credentials of a request as far as this is quick.
-    pub fn check_at_once(self: &Arc<BasicAuthentication>, request: &RequestView<'_>) -> PasswordCheck {
+    pub fn check_quickly(self: &Arc<BasicAuthentication>, request: &RequestView<'_>) -> PasswordCheck {
         let mut buffer = [0; LONGEST_CREDENTIALS_BYTES + 3];
         let Some(credentials) = credentials(request, &mut buffer) else {
             return PasswordCheck::Refuse(self.refusal());
@@ -91,9 +91,9 @@ impl BasicAuthentication {
         let now_ns = self.shared.now_ns();
         if !self.file.has_changed(now_ns)
             && let Some(user) = self.file.users().get(credentials.name)
-            && self.shared.successes.knows(&self.fingerprint(user, credentials.password), now_ns)
+            && self.shared.successes.contains(&self.fingerprint(user, credentials.password), now_ns)
         {
-            return PasswordCheck::Known(User(user.name.clone()));
+            return PasswordCheck::Verified(User(user.name.clone()));
         }
         let client = request.client.map(Client::of);
         if let Some((limit, client)) = self.failure_limit(client)
@@ -139,15 +139,15 @@ impl PendingCheck {
         // count too.
         let now_ns = shared.now_ns();
         if let Some((limit, client)) = authentication.failure_limit(client) {
-            limit.take(&shared.clients, client, now_ns).map_err(Refusal::too_many)?;
+            limit.count(&shared.clients, client, now_ns).map_err(Refusal::too_many)?;
         }
-        let result = match shared.checks.turn().await {
+        let result = match shared.checks.acquire().await {
             None => Err(Refusal::new(503).field("Retry-After", "1")),
-            Some(turn) => {
+            Some(permit) => {
                 let for_thread = authentication.clone();
                 let task = tokio::task::spawn_blocking(move || {
                     // The permit is held until the check has ended, even if the request is cancelled earlier.
-                    let _turn = turn;
+                    let _permit = permit;
                     for_thread.check(&name, &password)
                 });
                 match task.await {
@@ -158,7 +158,7 @@ impl PendingCheck {
             }
         };
         if let Some((limit, client)) = authentication.failure_limit(client) {
-            limit.give_back(&shared.clients, client);
+            limit.uncount(&shared.clients, client);
         }
         result
     }
@@ -176,8 +176,8 @@ impl BasicAuthentication {
         };
         let fingerprint = self.fingerprint(user, password);
         let now_ns = self.shared.now_ns();
-        // A browser sends many requests at once: the first check also answers those that waited.
-        if !self.shared.successes.knows(&fingerprint, now_ns) {
+        // A browser sends many requests at the same time: the first check also answers those that waited.
+        if !self.shared.successes.contains(&fingerprint, now_ns) {
             if !user.password.fits(password) {
                 return None;
             }

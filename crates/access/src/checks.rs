@@ -10,23 +10,23 @@ const MOST_WAITING: usize = 256;
 
 /// The running and waiting checks on all cores.
 pub struct Checks {
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
 impl Checks {
     /// Allows this many checks at a time.
     pub fn new(at_a_time: usize) -> Checks {
-        Checks { turns: Arc::new(Semaphore::new(at_a_time.max(1))), waiting: AtomicUsize::new(0) }
+        Checks { permits: Arc::new(Semaphore::new(at_a_time.max(1))), waiting: AtomicUsize::new(0) }
     }
 
     /// Waits until a check may run; `None` if too many are waiting.
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
-            return Some(turn);
+    pub async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Some(permit);
         }
         let _waiting = Waiting::begin(&self.waiting)?;
-        self.turns.clone().acquire_owned().await.ok()
+        self.permits.clone().acquire_owned().await.ok()
     }
 }
 

@@ -7,10 +7,9 @@
 //! One table serves all cores and all limits of the process. It has shards with a lock each, so that two
 //! cores rarely contend. A shard has sets of eight entries, and a client can be in only one set, which a hash
 //! with a secret key selects: a client cannot choose its neighbours. In a full set the client whose share is
-//! whole again soonest is replaced. So a flood of new addresses replaces its own entries, not those of
+//! complete again first is replaced. So a flood of new addresses replaces its own entries, not those of
 //! clients that have used up much: to replace a client that is over its limit, eight others in the same set
-//! must be further over theirs. The lost state is at most what the least active of nine clients had used.
-//! busy of nine clients had used.
+//! must be further over theirs. The lost state is at most that of the least active of nine clients.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -66,8 +65,8 @@ type Set = [ClientEntry; WAYS];
 #[derive(Debug, Clone, Copy, Default)]
 struct ClientEntry {
     tag: u64,
-    /// When the client's share is whole again, in nanoseconds of the process's clock. A time in the past
-    /// means nothing.
+    /// When the client's share is complete again, in nanoseconds of the process's clock. A time in the past
+    /// has no effect.
     whole_at_ns: u64,
 }
 
@@ -78,7 +77,7 @@ impl ClientTable {
         ClientTable { shards: OnceLock::new(), sets_in_shard, keys: RandomState::new() }
     }
 
-    /// Passes `change` the time when the client's share under the limit is whole again, to read or change.
+    /// Passes `change` the time when the client's share under the limit is complete again, to read or change.
     /// The time is 0 for an unknown client.
     #[inline]
     pub fn update<R>(&self, limit_id: u64, client: Client, change: impl FnOnce(&mut u64) -> R) -> R {
@@ -176,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The client whose share is whole again first is replaced first.
+    /// The client whose share is complete again first is replaced first.
     #[test]
     fn the_past_makes_room() {
         let table = ClientTable::new(1);

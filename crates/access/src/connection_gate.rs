@@ -58,7 +58,7 @@ impl ConnectionGate {
     }
 
     /// Accepts or refuses a new connection. Trusted proxies may have any number of connections, because they
-    /// carry many clients; so do the clients of unix sockets, which cannot be told apart.
+    /// carry many clients; so do the clients of unix sockets, which cannot be distinguished.
     #[inline]
     pub fn admit_connection(&self, peer: Option<IpAddr>) -> Admission {
         match (self.most_per_client, peer) {

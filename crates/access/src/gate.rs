@@ -33,7 +33,7 @@ struct RateRule {
     limit: Limit,
     /// The key; `None`: the client's address.
     key: Option<Text>,
-    /// The key has what is known only when the other rules have been passed, such as the user.
+    /// The key has values that are determined only after the other rules, such as the user.
     is_late: bool,
 }
 
@@ -128,7 +128,7 @@ impl Verification {
 
 /// The part of the check that does not need to wait.
 enum GateDecision {
-    Known(AdmittedRequest),
+    Admitted(AdmittedRequest),
     Refuse(Refusal),
     Verify(Verification),
 }
@@ -136,14 +136,14 @@ enum GateDecision {
 impl Authentication {
     fn decide(&self, request: &RequestView<'_>) -> GateDecision {
         match self {
-            Authentication::Basic(basic) => match basic.check_at_once(request) {
-                basic::PasswordCheck::Known(user) => GateDecision::Known(AdmittedRequest::user(user)),
+            Authentication::Basic(basic) => match basic.check_quickly(request) {
+                basic::PasswordCheck::Verified(user) => GateDecision::Admitted(AdmittedRequest::user(user)),
                 basic::PasswordCheck::Refuse(refusal) => GateDecision::Refuse(refusal),
                 basic::PasswordCheck::Check(check) => GateDecision::Verify(Verification::Password(check)),
             },
-            Authentication::Token(token) => match token.check_at_once(request) {
-                token::TokenCheck::Known(identity) => {
-                    GateDecision::Known(AdmittedRequest::identity(identity))
+            Authentication::Token(token) => match token.check_quickly(request) {
+                token::TokenCheck::Verified(identity) => {
+                    GateDecision::Admitted(AdmittedRequest::identity(identity))
                 }
                 token::TokenCheck::Refuse(refusal) => GateDecision::Refuse(refusal),
                 token::TokenCheck::Verify(check) => GateDecision::Verify(Verification::Token(check)),
@@ -201,12 +201,12 @@ impl Gate {
             user: user.unwrap_or_else(|| site.and_then(|site| site.user.clone())),
             shared: shared.clone(),
         };
-        let says_nothing = gate.addresses.is_none()
+        let is_empty = gate.addresses.is_none()
             && gate.places.is_none()
             && gate.links.is_none()
             && gate.rate.is_none()
             && gate.user.is_none();
-        Ok((!says_nothing).then(|| Arc::new(gate)))
+        Ok((!is_empty).then(|| Arc::new(gate)))
     }
 
     /// How the keys of a site or route authenticate users; `None`: they do not set it.
@@ -240,9 +240,9 @@ impl Gate {
         self.check_behind(&[], request).1
     }
 
-    /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise does nothing;
-    /// call [`Gate::check`] for the decision.
-    pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
+    /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise it has no
+    /// effect; call [`Gate::check`] for the decision.
+    pub fn admit_without_wait(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
         if self.rate.as_ref().is_some_and(|rule| rule.is_late) { None } else { self.admit_part(request) }
     }
 
@@ -253,13 +253,13 @@ impl Gate {
         }
         let admitted = match self.user.as_ref().map(|user| user.decide(request)) {
             None => AdmittedRequest::default(),
-            Some(GateDecision::Known(admitted)) => admitted,
+            Some(GateDecision::Admitted(admitted)) => admitted,
             Some(GateDecision::Refuse(_) | GateDecision::Verify(_)) => return None,
         };
-        self.counts_at_once(request).then_some(admitted)
+        self.count_if_immediate(request).then_some(admitted)
     }
 
-    /// Applies the rules that need no user. Returns how long the request must wait for its turn.
+    /// Applies the rules that need no user. Returns how long the request must be delayed.
     fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
         if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
@@ -291,7 +291,7 @@ impl Gate {
         let user = self.user.as_ref().filter(|_| is_new(&is_same));
         let verdict = match user.map(|user| user.decide(request)) {
             None => Verdict::Proceed(AdmittedRequest::default()),
-            Some(GateDecision::Known(admitted)) => Verdict::Proceed(admitted),
+            Some(GateDecision::Admitted(admitted)) => Verdict::Proceed(admitted),
             Some(GateDecision::Refuse(refusal)) => Verdict::Refuse(refusal),
             Some(GateDecision::Verify(check)) => Verdict::Verify(check),
         };
@@ -311,19 +311,19 @@ impl Gate {
         links.check(request, self.shared.unix_seconds())
     }
 
-    /// Counts a request; returns how long it must wait for its turn.
+    /// Counts a request; returns how long it must be delayed.
     fn count(&self, request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let Some(rule) = self.rate.as_ref().filter(|rule| !rule.is_late) else { return Ok(Duration::ZERO) };
         let Some(client) = rule.client(request, &self.shared) else { return Ok(Duration::ZERO) };
-        let taken = rule.limit.take_turn(&self.shared.clients, client, self.shared.now_ns());
+        let taken = rule.limit.count_delayed(&self.shared.clients, client, self.shared.now_ns());
         taken.map_err(Refusal::too_many)
     }
 
-    /// Counts a request that need not wait; otherwise does nothing, and returns false.
-    fn counts_at_once(&self, request: &RequestView<'_>) -> bool {
+    /// Counts a request that need not wait; otherwise has no effect, and returns false.
+    fn count_if_immediate(&self, request: &RequestView<'_>) -> bool {
         let Some(rule) = self.rate.as_ref().filter(|rule| !rule.is_late) else { return true };
         let Some(client) = rule.client(request, &self.shared) else { return true };
-        rule.limit.take_at_once(&self.shared.clients, client, self.shared.now_ns())
+        rule.limit.count_without_delay(&self.shared.clients, client, self.shared.now_ns())
     }
 }
 
@@ -347,8 +347,8 @@ pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted
     Ok(admitted)
 }
 
-/// Counts a request that has passed all rules, its user's authentication among them, by what is known since
-/// then. Waits for its turn.
+/// Counts a request that has passed all rules, its user's authentication among them, by the values that are
+/// determined since then. Delays it if necessary.
 pub async fn count_admitted(gates: &[&Gate], request: &dyn Source) -> Result<(), Refusal> {
     let rules = gates.iter().enumerate().filter_map(|(position, gate)| {
         let rule = gate.rate.as_ref().filter(|rule| rule.is_late)?;
@@ -357,7 +357,7 @@ pub async fn count_admitted(gates: &[&Gate], request: &dyn Source) -> Result<(),
     });
     for (rule, shared) in rules {
         let Some(client) = rule.client_of_key(request, shared) else { continue };
-        let taken = rule.limit.take_turn(&shared.clients, client, shared.now_ns());
+        let taken = rule.limit.count_delayed(&shared.clients, client, shared.now_ns());
         let wait = taken.map_err(Refusal::too_many)?;
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;

@@ -16,7 +16,7 @@ use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
 use touchstone_expression::client_location::AddressLocator;
 use touchstone_http::request_view::LOST_CLIENT;
 
-/// Called with one line when the operator should know something.
+/// Called with a message for the operator, of one line.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The largest file that is read.
@@ -54,8 +54,8 @@ impl GeoIp {
         GeoIp { files }
     }
 
-    /// Finds the facts about an address. The first file that knows the country sets it; the same holds for
-    /// the system.
+    /// Finds the facts about an address. The first file with its country sets it; the same holds for the
+    /// system.
     pub fn locate(&self, address: IpAddr) -> Location {
         let mut found = Location::default();
         for file in &self.files {
@@ -166,8 +166,8 @@ impl GeoRules {
     /// The rules of a site or route; `None` if both lists are empty.
     pub fn new(config: &GeoRulesConfig, exempt: NetworkSet, geoip: &Arc<GeoIp>) -> Option<GeoRules> {
         let (allow, deny) = (config.entries_allowed(), config.entries_denied());
-        let says_nothing = allow.is_empty() && deny.is_empty();
-        (!says_nothing).then(|| GeoRules { geoip: geoip.clone(), allow, deny, exempt })
+        let is_empty = allow.is_empty() && deny.is_empty();
+        (!is_empty).then(|| GeoRules { geoip: geoip.clone(), allow, deny, exempt })
     }
 
     /// Whether a client is admitted.

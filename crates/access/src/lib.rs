@@ -1,7 +1,7 @@
 //! Access control: addresses, users, rates, connections, and the client behind proxies.
 //!
 //! A [`ConnectionGate`] checks connections, a [`Gate`] the requests of a site or route with rules. Both are
-//! rebuilt with every configuration. Their memory is in [`AccessShared`], which is made once. Only
+//! rebuilt with every configuration. Their memory is in [`AccessShared`], which is created once. Only
 //! `proxy_header` uses a socket.
 //!
 //! | module | |

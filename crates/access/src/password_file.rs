@@ -34,7 +34,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct Users {
     by_name: HashMap<Box<[u8]>, Arc<StoredUser>>,
-    /// Verified in place of a user that does not exist, so that the response time reveals nothing.
+    /// Verified in place of a user that does not exist, so that the response time does not reveal this.
     stand_in: Option<Arc<StoredUser>>,
 }
 
@@ -115,7 +115,7 @@ pub struct PasswordFile {
     users: RwLock<Arc<Users>>,
     /// The version of the file that was read; locked while it is read again.
     read: Mutex<FileVersion>,
-    next_look_ns: AtomicU64,
+    next_check_ns: AtomicU64,
     /// The file has changed since it was read, or may have.
     changed: AtomicBool,
 }
@@ -163,7 +163,7 @@ impl PasswordFile {
             path: path.to_path_buf(),
             users: RwLock::new(Arc::new(users)),
             read: Mutex::new(version),
-            next_look_ns: AtomicU64::new(0),
+            next_check_ns: AtomicU64::new(0),
             changed: AtomicBool::new(false),
         })
     }
@@ -176,13 +176,13 @@ impl PasswordFile {
     /// Whether the file has changed since it was read, as of the last check. Checks again when a second has
     /// passed on the process's clock.
     pub fn has_changed(&self, now_ns: u64) -> bool {
-        let due_ns = self.next_look_ns.load(Ordering::Relaxed);
+        let due_ns = self.next_check_ns.load(Ordering::Relaxed);
         if now_ns >= due_ns {
             let next_ns = now_ns.saturating_add(CHECK_INTERVAL.as_nanos() as u64);
-            let looks =
-                self.next_look_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
+            let exchanged =
+                self.next_check_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
             // While another thread reads the file, no check is needed.
-            if looks.is_ok()
+            if exchanged.is_ok()
                 && let Ok(read) = self.read.try_lock()
             {
                 let is_still = std::fs::metadata(&self.path).is_ok_and(|metadata| read.is_still(&metadata));
@@ -198,7 +198,7 @@ impl PasswordFile {
     /// with `report`.
     pub fn refresh(&self, report: &dyn Fn(&str)) -> Arc<Users> {
         let mut version = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        // If another thread has read the file during the wait for the lock, nothing is left to do.
+        // If another thread has read the file during the wait for the lock, there is no more to do.
         if self.changed.swap(false, Ordering::AcqRel) {
             match read(&self.path) {
                 Ok((new_version, _)) if new_version == *version && version.settled => {}

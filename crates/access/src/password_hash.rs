@@ -2,8 +2,8 @@
 //!
 //! Formats that are slow on purpose are accepted: bcrypt (`$2y$`), SHA-crypt (`$5$`, `$6$`) and Argon2id.
 //! Formats that an attacker with the file could test a billion times a second are refused, and so is plain
-//! text; each refusal says what to do. Costs have an upper limit, so that one line of a file cannot occupy a
-//! processor for minutes.
+//! text; each refusal states what to do. Costs have an upper limit, so that one line of a file cannot occupy
+//! a processor for minutes.
 
 use argon2::{Algorithm, Argon2, Params};
 use argon2::{PasswordHash as Argon2Hash, PasswordVerifier as _};
@@ -160,12 +160,12 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `secret`, made by `htpasswd -B -C 5`.
+    /// `secret`, hashed by `htpasswd -B -C 5`.
     pub(crate) const BCRYPT: &str = "$2y$05$BP4Fqmn5gVrMfkzfbyFV.ekoZ5d8giqy28nL/HDMpEfTQOLz77BsW";
-    /// `secret`, made by glibc's crypt(3).
+    /// `secret`, hashed by glibc's crypt(3).
     pub(crate) const SHA_512: &str = "$6$rounds=1500$saltsalt$34Syr0FSbWlp9hNFif0BNSVHRPxwiPh79DU920\
         TQC0DoAPilRd9UG4mVZjASSDEENmIuJl1xJneHoAcjNgCp00";
-    /// `secret`, made by glibc's crypt(3).
+    /// `secret`, hashed by glibc's crypt(3).
     pub(crate) const SHA_256: &str = "$5$rounds=1000$saltsalt$eKLZU9t9OoPWrqOQsoTIKG0aYkZ5rGOoOQhiIvoSWX2";
 
     fn fits(stored: &str, password: &str) -> bool {

@@ -2,7 +2,7 @@
 //! handshake can then begin as without the header.
 //!
 //! The bytes are peeked at in the kernel and read only when the header is complete. The header has usually
-//! arrived when the connection is accepted, so that [`try_take`] suffices.
+//! arrived when the connection is accepted, so that [`try_read`] suffices.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,17 +13,17 @@ use tokio::net::TcpStream;
 
 use super::proxy_protocol::{LONGEST_BYTES, ProxyHeader, ProxySource, parse};
 
-/// Reads the header if all of it has arrived; `None` if more must come. An error means that the connection
+/// Reads the header if all of it has arrived; `None` if more must arrive. An error means that the connection
 /// must be closed: it has ended, or does not begin with a valid header ([`io::ErrorKind::InvalidData`]).
-pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
+pub fn try_read(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
     match peek(&socket)? {
-        HeaderPeek::Whole { consumed, source } => take_bytes(&socket, consumed).map(|()| Some(source)),
+        HeaderPeek::Complete { consumed, source } => read_bytes(&socket, consumed).map(|()| Some(source)),
         HeaderPeek::Part(_) => Ok(None),
     }
 }
 
 /// Waits for the header and reads it. The caller sets the time limit.
-pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
+pub async fn read(stream: &TcpStream) -> io::Result<ProxySource> {
     let mut seen = 0;
     loop {
         let ready = stream.ready(Interest::READABLE).await?;
@@ -33,8 +33,8 @@ pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
             other => Ok(other),
         });
         match peeked {
-            Ok(HeaderPeek::Whole { consumed, source }) => {
-                return take_bytes(stream, consumed).map(|()| source);
+            Ok(HeaderPeek::Complete { consumed, source }) => {
+                return read_bytes(stream, consumed).map(|()| source);
             }
             Ok(HeaderPeek::Part(length)) => seen = length,
             // After the peer's end no bytes arrive, and the event loop would not wait.
@@ -48,7 +48,7 @@ pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
 }
 
 enum HeaderPeek {
-    Whole {
+    Complete {
         consumed: usize,
         source: ProxySource,
     },
@@ -65,14 +65,14 @@ fn peek(socket: impl AsFd) -> io::Result<HeaderPeek> {
         Err(errno) => return Err(errno.into()),
     };
     match parse(&bytes[..length]) {
-        Ok(ProxyHeader::Complete { consumed, source }) => Ok(HeaderPeek::Whole { consumed, source }),
+        Ok(ProxyHeader::Complete { consumed, source }) => Ok(HeaderPeek::Complete { consumed, source }),
         Ok(ProxyHeader::Partial) => Ok(HeaderPeek::Part(length)),
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
     }
 }
 
-/// Reads bytes that are known to have arrived.
-fn take_bytes(socket: impl AsFd, mut count: usize) -> io::Result<()> {
+/// Reads bytes that have arrived already.
+fn read_bytes(socket: impl AsFd, mut count: usize) -> io::Result<()> {
     let mut bytes = [0; LONGEST_BYTES];
     while count > 0 {
         match recv(&socket, &mut bytes[..count], RecvFlags::DONTWAIT)? {
@@ -117,10 +117,10 @@ mod tests {
     #[test]
     fn the_header_and_nothing_more() {
         let (mut client, mut server) = pair();
-        assert!(try_take(&server).unwrap().is_none());
+        assert!(try_read(&server).unwrap().is_none());
         client.write_all(&[HEADER, b"GET /"].concat()).unwrap();
         wait_for(&server, HEADER.len() + 5);
-        assert_eq!(try_take(&server).unwrap(), Some(expected()));
+        assert_eq!(try_read(&server).unwrap(), Some(expected()));
         drop(client);
         let mut rest = String::new();
         server.read_to_string(&mut rest).unwrap();
@@ -132,11 +132,11 @@ mod tests {
         let (mut client, server) = pair();
         client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
         wait_for(&server, 16);
-        assert_eq!(try_take(&server).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(try_read(&server).unwrap_err().kind(), io::ErrorKind::InvalidData);
         let (client, server) = pair();
         drop(client);
         wait_for(&server, 0);
-        assert_eq!(try_take(&server).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(try_read(&server).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         });
         let server = runtime.block_on(async {
             let stream = TcpStream::from_std(server).unwrap();
-            assert_eq!(take(&stream).await.unwrap(), expected());
+            assert_eq!(read(&stream).await.unwrap(), expected());
             stream.into_std().unwrap()
         });
         writer.join().unwrap();
@@ -171,7 +171,7 @@ mod tests {
         let writer = std::thread::spawn(move || client.write_all(b"\r\n").map(|()| client));
         let error = runtime.block_on(async {
             let stream = TcpStream::from_std(server).unwrap();
-            take(&stream).await.unwrap_err()
+            read(&stream).await.unwrap_err()
         });
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         drop(writer.join().unwrap());
@@ -186,7 +186,7 @@ mod tests {
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let error = runtime.block_on(async {
             let stream = TcpStream::from_std(server).unwrap();
-            take(&stream).await.unwrap_err()
+            read(&stream).await.unwrap_err()
         });
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }

@@ -1,5 +1,5 @@
 //! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>): a
-//! header by which a load balancer tells the server the client's address before the client's first byte.
+//! header in which a load balancer sends the client's address to the server, before the client's first byte.
 //!
 //! The header is accepted only from addresses that the configuration trusts, and it is required there: the
 //! server never guesses whether a connection begins with it. Parsing is strict, because a header that two
@@ -20,8 +20,8 @@ const V1_BEGIN: &[u8] = b"PROXY ";
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and transport, length.
 const V2_FIXED_BYTES: usize = 16;
-/// The maximum length of addresses and extensions. The format allows 65,535, but known senders stay far below
-/// this limit, even with the names of a client certificate.
+/// The maximum length of addresses and extensions. The format allows 65,535, but the usual senders stay far
+/// below this limit, even with the names of a client certificate.
 const V2_MOST_BYTES: usize = 4096;
 const V2_UNIX_BYTES: usize = 216;
 const V2_TYPE_CRC32C: u8 = 0x03;
@@ -103,7 +103,7 @@ fn parse_v1(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
 }
 
 /// Parses `TCP4 SP source SP destination SP port SP port`; the rest of a line with UNKNOWN is ignored, as the
-/// specification says.
+/// specification requires.
 fn parse_v1_words(line: &[u8]) -> Option<ProxySource> {
     let line = std::str::from_utf8(line).ok()?;
     if line == "UNKNOWN" || line.starts_with("UNKNOWN ") {
@@ -143,7 +143,7 @@ fn parse_v2(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     };
     let family = match (command, bytes.get(13)) {
         (_, None) => return Ok(ProxyHeader::Partial),
-        // The specification says that the addresses of a LOCAL header are to be ignored.
+        // The specification requires that the addresses of a LOCAL header are ignored.
         (Command::Local, Some(_)) => Family::None,
         (Command::Proxy, Some(0x00)) => Family::None,
         (Command::Proxy, Some(0x11)) => Family::Ipv4,
@@ -218,7 +218,7 @@ impl Family {
 }
 
 fn client_source(client: (IpAddr, u16), server: (IpAddr, u16)) -> ProxySource {
-    // `::` stands for the clients of unix sockets, which is not for a proxy to say.
+    // `::` denotes the clients of unix sockets, which a proxy must not name.
     let client = if client.0.is_unspecified() { (LOST_CLIENT, client.1) } else { client };
     ProxySource::Client { client: client.into(), server: server.into() }
 }
@@ -434,7 +434,7 @@ mod tests {
     }
 
     proptest! {
-        /// The result is the same however a header is split, and the bytes after it do not matter.
+        /// The result is the same however a header is split, and the bytes after it have no effect.
         #[test]
         fn the_verdict_does_not_depend_on_the_cut(
             header in any_header(), behind in prop::collection::vec(any::<u8>(), 0..20),

@@ -1,16 +1,16 @@
 //! Limits the number of requests of a client: a token bucket, stored as one time (the generic cell rate
 //! algorithm, GCRA, of ITU-T I.371).
 //!
-//! Each request moves the time at which the client's share is whole again by one interval. A request that
-//! would move it further than the burst allows is refused, and moves nothing. So a client that keeps sending
-//! requests while it is refused is allowed again as soon as one that waits.
+//! Each request moves the time at which the client's share is complete again by one interval. A request that
+//! would move it further than the burst allows is refused, and does not move it. So a client that keeps
+//! sending requests while it is refused is allowed again as soon as one that waits.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::client_table::{Client, ClientTable};
 
-/// A number of requests in a period, and the number of them at once.
+/// A number of requests in a period, and the number of them at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     interval_ns: NonZeroU64,
@@ -35,8 +35,8 @@ pub struct RateExceeded {
 }
 
 impl Rate {
-    /// Allows `requests` in each `period`, and `burst` of them at once (at least 1). `None` means no limit: 0
-    /// requests.
+    /// Allows `requests` in each `period`, and `burst` of them at the same time (at least 1). `None` means no
+    /// limit: 0 requests.
     pub fn new(requests: u64, period: Duration, burst: u64) -> Option<Rate> {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = period_ns.checked_div(requests)?;
@@ -45,23 +45,23 @@ impl Rate {
         Some(Rate { interval_ns, tolerance_ns, delay_ns: 0 })
     }
 
-    /// Allows this many more requests, which wait for their turn.
+    /// Allows this many more requests, which are delayed.
     pub fn with_delayed(self, requests: u64) -> Rate {
         Rate { delay_ns: self.interval_ns.get().saturating_mul(requests), ..self }
     }
 
-    /// Counts a request of a client whose share is whole at a time, if it is allowed: gives the time at which
-    /// the share is whole again.
+    /// Counts a request of a client whose share is complete at a time, if it is allowed: returns the time at
+    /// which the share is complete again.
     pub fn next(&self, whole_at_ns: u64, now_ns: u64) -> Result<u64, RateExceeded> {
-        self.turn(whole_at_ns, now_ns).map(|_| self.counted(whole_at_ns, now_ns))
+        self.delay(whole_at_ns, now_ns).map(|_| self.counted(whole_at_ns, now_ns))
     }
 
-    /// The time at which the client's share is whole again, after one more request.
+    /// The time at which the client's share is complete again, after one more request.
     fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
         whole_at_ns.max(now_ns).saturating_add(self.interval_ns.get())
     }
 
-    fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, RateExceeded> {
+    fn delay(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, RateExceeded> {
         let ahead_ns = whole_at_ns.saturating_sub(now_ns);
         let wait_ns = ahead_ns.saturating_sub(self.tolerance_ns);
         match wait_ns.checked_sub(self.delay_ns) {
@@ -79,44 +79,44 @@ impl Limit {
 
     /// Counts or refuses a request at this time of the process's clock.
     #[inline]
-    pub fn take(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), RateExceeded> {
-        self.take_turn(table, client, now_ns).map(|_| ())
+    pub fn count(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), RateExceeded> {
+        self.count_delayed(table, client, now_ns).map(|_| ())
     }
 
-    /// Does the same; returns how long the request must wait for its turn.
+    /// Does the same; returns how long the request must be delayed.
     #[inline]
-    pub fn take_turn(
+    pub fn count_delayed(
         &self,
         table: &ClientTable,
         client: Client,
         now_ns: u64,
     ) -> Result<Duration, RateExceeded> {
         table.update(self.id, client, |whole_at_ns| {
-            let wait = self.rate.turn(*whole_at_ns, now_ns)?;
+            let wait = self.rate.delay(*whole_at_ns, now_ns)?;
             *whole_at_ns = self.rate.counted(*whole_at_ns, now_ns);
             Ok(wait)
         })
     }
 
-    /// Counts one request if it need not wait; otherwise does nothing, and returns false.
+    /// Counts one request if it need not wait; otherwise has no effect, and returns false.
     #[inline]
-    pub fn take_at_once(&self, table: &ClientTable, client: Client, now_ns: u64) -> bool {
+    pub fn count_without_delay(&self, table: &ClientTable, client: Client, now_ns: u64) -> bool {
         table.update(self.id, client, |whole_at_ns| {
-            let is_at_once = self.rate.turn(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
-            if is_at_once {
+            let is_immediate = self.rate.delay(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
+            if is_immediate {
                 *whole_at_ns = self.rate.counted(*whole_at_ns, now_ns);
             }
-            is_at_once
+            is_immediate
         })
     }
 
-    /// Whether [`Limit::take`] would refuse a request now.
+    /// Whether [`Limit::count`] would refuse a request now.
     pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), RateExceeded> {
-        table.update(self.id, client, |whole_at_ns| self.rate.turn(*whole_at_ns, now_ns).map(|_| ()))
+        table.update(self.id, client, |whole_at_ns| self.rate.delay(*whole_at_ns, now_ns).map(|_| ()))
     }
 
     /// Takes back a request that was counted.
-    pub fn give_back(&self, table: &ClientTable, client: Client) {
+    pub fn uncount(&self, table: &ClientTable, client: Client) {
         table.update(self.id, client, |whole_at_ns| {
             *whole_at_ns = whole_at_ns.saturating_sub(self.rate.interval_ns.get());
         });
@@ -155,21 +155,21 @@ mod tests {
         let limit = limit(10, Duration::from_secs(1), 5);
         let now = 77 * SECOND_NS;
         for _ in 0..5 {
-            assert_eq!(limit.take(&table, client(1), now), Ok(()));
+            assert_eq!(limit.count(&table, client(1), now), Ok(()));
         }
-        let refused = limit.take(&table, client(1), now);
+        let refused = limit.count(&table, client(1), now);
         assert_eq!(wait_of(refused), Some(Duration::from_millis(100)));
-        // Requests sent while refused cost nothing.
+        // Requests that were refused do not count.
         for _ in 0..1000 {
-            assert_eq!(limit.take(&table, client(1), now), refused);
+            assert_eq!(limit.count(&table, client(1), now), refused);
         }
-        assert!(limit.take(&table, client(1), now + SECOND_NS / 10 - 1).is_err());
-        assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_ok());
-        assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_err());
-        assert!(limit.take(&table, client(2), now).is_ok());
-        // After a pause the whole burst is available again, and no more.
+        assert!(limit.count(&table, client(1), now + SECOND_NS / 10 - 1).is_err());
+        assert!(limit.count(&table, client(1), now + SECOND_NS / 10).is_ok());
+        assert!(limit.count(&table, client(1), now + SECOND_NS / 10).is_err());
+        assert!(limit.count(&table, client(2), now).is_ok());
+        // After a pause the whole burst is available again, and not more.
         let later = now + 100 * SECOND_NS;
-        assert_eq!((0..9).filter(|_| limit.take(&table, client(1), later).is_ok()).count(), 5);
+        assert_eq!((0..9).filter(|_| limit.count(&table, client(1), later).is_ok()).count(), 5);
     }
 
     #[test]
@@ -177,14 +177,14 @@ mod tests {
         let table = ClientTable::new(64);
         let rate = Rate::new(10, Duration::from_secs(1), 2).unwrap().with_delayed(3);
         let limit = Limit::new(1, rate);
-        let waits = |now| limit.take_turn(&table, client(1), now).map(|wait| wait.as_millis());
+        let waits = |now| limit.count_delayed(&table, client(1), now).map(|wait| wait.as_millis());
         let now = 77 * SECOND_NS;
         assert_eq!([waits(now), waits(now)], [Ok(0), Ok(0)]);
-        assert!(!limit.take_at_once(&table, client(1), now));
+        assert!(!limit.count_without_delay(&table, client(1), now));
         assert_eq!([waits(now), waits(now), waits(now)], [Ok(100), Ok(200), Ok(300)]);
         assert_eq!(waits(now), Err(RateExceeded { wait: Duration::from_millis(100) }));
         assert_eq!(waits(now + SECOND_NS / 10), Ok(300));
-        assert!(limit.take_at_once(&table, client(1), now + 2 * SECOND_NS));
+        assert!(limit.count_without_delay(&table, client(1), now + 2 * SECOND_NS));
     }
 
     #[test]
@@ -194,12 +194,12 @@ mod tests {
         for _ in 0..3 {
             assert!(limit.peek(&table, client(1), SECOND_NS).is_ok());
         }
-        assert!(limit.take(&table, client(1), SECOND_NS).is_ok());
+        assert!(limit.count(&table, client(1), SECOND_NS).is_ok());
         assert_eq!(wait_of(limit.peek(&table, client(1), 2 * SECOND_NS)), Some(Duration::from_secs(59)));
-        limit.give_back(&table, client(1));
-        assert!(limit.take(&table, client(1), 2 * SECOND_NS).is_ok());
-        limit.give_back(&table, client(9));
-        assert!(limit.take(&table, client(9), 2 * SECOND_NS).is_ok());
+        limit.uncount(&table, client(1));
+        assert!(limit.count(&table, client(1), 2 * SECOND_NS).is_ok());
+        limit.uncount(&table, client(9));
+        assert!(limit.count(&table, client(9), 2 * SECOND_NS).is_ok());
     }
 
     #[test]
@@ -207,10 +207,10 @@ mod tests {
         assert_eq!(Rate::new(0, Duration::from_secs(1), 5), None);
         let fastest = limit(u64::MAX, Duration::from_secs(1), u64::MAX);
         let table = ClientTable::new(64);
-        assert!((0..1000).all(|_| fastest.take(&table, client(1), 0).is_ok()));
+        assert!((0..1000).all(|_| fastest.count(&table, client(1), 0).is_ok()));
         let slowest = limit(1, Duration::MAX, 1);
-        assert!(slowest.take(&table, client(2), 5).is_ok());
-        assert!(slowest.take(&table, client(2), u64::MAX - 10).is_err());
+        assert!(slowest.count(&table, client(2), 5).is_ok());
+        assert!(slowest.count(&table, client(2), u64::MAX - 10).is_err());
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
             let mut now_ns = 0;
             for pause_ms in pauses_ms {
                 now_ns += pause_ms * 1_000_000;
-                let taken = limit.take(&table, client(1), now_ns);
+                let taken = limit.count(&table, client(1), now_ns);
                 prop_assert_eq!(taken.is_ok(), bucket.take(now_ns));
                 if let Err(too_many) = taken {
                     // The returned wait is exact.
@@ -278,7 +278,7 @@ mod tests {
             times_ms.sort_unstable();
             let taken: Vec<u64> = times_ms
                 .into_iter()
-                .filter(|ms| limit.take(&table, client(1), ms * 1_000_000).is_ok())
+                .filter(|ms| limit.count(&table, client(1), ms * 1_000_000).is_ok())
                 .collect();
             for (from, first) in taken.iter().enumerate() {
                 for (position, last) in taken[from..].iter().enumerate() {

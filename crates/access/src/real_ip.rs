@@ -4,8 +4,8 @@
 //! Each proxy appends the address from which it received the request, so an entry is only as reliable as its
 //! writer. The list is read from the right as long as the writer is trusted: the connection's peer wrote the
 //! last address, that address wrote the one before, and so on. The first address that is not trusted is the
-//! client. Addresses further left may have been invented by the client. Elements to the left of an unreadable
-//! one are ignored too.
+//! client. Addresses further left may be inventions of the client. Elements to the left of an unreadable one
+//! are ignored too.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -50,7 +50,7 @@ struct Reading<'t> {
 
 impl Reading<'_> {
     fn element(&mut self, address: Option<IpAddr>) {
-        // These stand for clients without an address, and no proxy can have seen them.
+        // These denote clients without an address; no proxy can receive their connections.
         match address.filter(|address| !address.is_unspecified()) {
             None => (self.client, self.farthest_proxy) = (None, None),
             Some(address) if self.trusted.contains(address) => {

@@ -1,4 +1,4 @@
-//! Files with secrets, one on each line: the first counts for what is made, all for what comes.
+//! Files with secrets, one on each line: the first one signs or encrypts, all of them verify or decrypt.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ const MOST_SECRETS: usize = 16;
 const MAKE: &str = "'openssl rand -base64 32' makes one";
 
 /// Reads the secrets of a file that the key `key` names, each of at least `shortest` bytes. The error names
-/// the file, and has nothing of the secrets.
+/// the file, and contains no part of the secrets.
 pub fn read_secret_lines(key: &str, path: &Path, shortest: usize) -> Result<Vec<String>, String> {
     let named = || format!("{key} '{}'", path.display());
     let text =

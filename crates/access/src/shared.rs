@@ -1,5 +1,5 @@
 //! The state that all rules of the process share and that a reload keeps: counts of clients and connections,
-//! password files, remembered successes, and the clock.
+//! password files, stored successes, and the clock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher, RandomState};
@@ -17,11 +17,11 @@ use super::token_keys::{KeySource, Location};
 use touchstone_config::{GeoIpConfig, TokenKeys};
 use touchstone_expression::client_location::{self, AddressLocator};
 
-/// The number of clients that are remembered for rates, counted once per limit: 2 MiB, allocated when the
-/// first limit is used.
+/// The number of clients that are stored for rates, counted once per limit: 2 MiB, allocated when the first
+/// limit is used.
 const CLIENT_PLACES: usize = 131_072;
 
-/// Called with one line that the operator should know; may be called from any thread.
+/// Called with a message for the operator, of one line; may be called from any thread.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The state that all rules of the process share. It is created once, before the first configuration.
@@ -57,7 +57,7 @@ struct GeoIpFiles {
 impl AccessShared {
     /// Creates the state of a process; `report` gets the problems of password files.
     pub fn new(report: Report) -> Arc<AccessShared> {
-        // A check occupies a whole processor for a while; the cores need the others.
+        // A check occupies a processor for some time; the cores need the others.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Arc::new(AccessShared {
             clients: ClientTable::new(CLIENT_PLACES),

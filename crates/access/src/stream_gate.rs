@@ -18,8 +18,8 @@ use super::shared::AccessShared;
 /// The rules of one stream.
 pub struct StreamGate {
     name: String,
-    /// Stands for all clients together.
-    everyone: Client,
+    /// The client of counts for all clients together.
+    all_clients: Client,
     addresses: Option<AddressRules>,
     most: Option<u32>,
     most_per_client: Option<u32>,
@@ -31,9 +31,9 @@ pub struct StreamGate {
 /// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamRefusal {
-    /// Its client's address is not let in.
+    /// Its client's address is refused.
     Denied,
-    /// There are as many as there may be, of all clients or of this one.
+    /// The limit of connections is reached, for all clients or for this one.
     Limit,
     /// The rate of new connections is too high.
     Rate,
@@ -54,7 +54,7 @@ impl StreamGate {
             Rate::new(rate, Duration::from_secs(1), burst.max(rate)).map(|rate| Limit::new(id, rate))
         };
         StreamGate {
-            everyone: shared.client_of_key(&key_of(&config.name, &[])),
+            all_clients: shared.client_of_key(&key_of(&config.name, &[])),
             name: config.name.clone(),
             addresses: AddressRules::new(&config.allow, &config.deny),
             most: most(config.connections),
@@ -65,18 +65,18 @@ impl StreamGate {
         }
     }
 
-    /// Lets a client's connection in, or says why not.
+    /// Admits a client's connection, or returns the reason of the refusal.
     pub fn admit(&self, address: IpAddr) -> Result<StreamPermit, StreamRefusal> {
         if self.addresses.as_ref().is_some_and(|addresses| !addresses.allows(Some(address))) {
             return Err(StreamRefusal::Denied);
         }
         let client = match (self.most_per_client, &self.rate_per_client) {
-            (None, None) => self.everyone,
+            (None, None) => self.all_clients,
             _ => self.client(address),
         };
         let now_ns = self.shared.now_ns();
-        for (limit, client) in [(&self.rate_per_client, client), (&self.rate, self.everyone)] {
-            let taken = limit.as_ref().map(|limit| limit.take(&self.shared.clients, client, now_ns));
+        for (limit, client) in [(&self.rate_per_client, client), (&self.rate, self.all_clients)] {
+            let taken = limit.as_ref().map(|limit| limit.count(&self.shared.clients, client, now_ns));
             if taken.is_some_and(|taken| taken.is_err()) {
                 return Err(StreamRefusal::Rate);
             }
@@ -89,7 +89,7 @@ impl StreamGate {
             },
         };
         let of_client = permit(self.most_per_client, client)?;
-        let of_all = permit(self.most, self.everyone)?;
+        let of_all = permit(self.most, self.all_clients)?;
         Ok(StreamPermit { _of_all: of_all, _of_client: of_client })
     }
 

@@ -1,4 +1,4 @@
-//! Remembers passwords that were verified a short time ago, as hashes with a secret key, in bounded memory.
+//! Stores passwords that were verified a short time ago, as hashes with a secret key, in bounded memory.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -43,14 +43,14 @@ impl SuccessCache {
         fingerprint
     }
 
-    /// Whether the fingerprint is remembered at this time of the process's clock.
-    pub fn knows(&self, fingerprint: &Fingerprint, now_ns: u64) -> bool {
+    /// Whether the fingerprint is stored at this time of the process's clock.
+    pub fn contains(&self, fingerprint: &Fingerprint, now_ns: u64) -> bool {
         let Some(sets) = self.sets.get() else { return false };
         let set = sets[set_of(fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
         set.iter().any(|success| same(&success.fingerprint, fingerprint) & (success.until_ns > now_ns))
     }
 
-    /// Remembers the fingerprint until this time. In a full set the entry that expires first is replaced.
+    /// Stores the fingerprint until this time. In a full set the entry that expires first is replaced.
     pub fn remember(&self, fingerprint: Fingerprint, until_ns: u64, now_ns: u64) {
         if until_ns <= now_ns {
             return;
@@ -81,7 +81,7 @@ fn random_key() -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &key)
 }
 
-/// Compares every byte, so that the time reveals nothing.
+/// Compares every byte, so that the time does not depend on the values.
 fn same(one: &Fingerprint, other: &Fingerprint) -> bool {
     constant_time::verify_slices_are_equal(one, other).is_ok()
 }
@@ -105,15 +105,15 @@ mod tests {
     #[test]
     fn remembered_until_then() {
         let cache = SuccessCache::new();
-        assert!(!cache.knows(&numbered(1), 0));
+        assert!(!cache.contains(&numbered(1), 0));
         cache.remember(numbered(1), 100, 0);
-        assert!(cache.knows(&numbered(1), 99));
-        assert!(!cache.knows(&numbered(1), 100));
-        assert!(!cache.knows(&numbered(2), 0));
+        assert!(cache.contains(&numbered(1), 99));
+        assert!(!cache.contains(&numbered(1), 100));
+        assert!(!cache.contains(&numbered(2), 0));
         cache.remember(numbered(2), 50, 50);
-        assert!(!cache.knows(&numbered(2), 0));
+        assert!(!cache.contains(&numbered(2), 0));
         // An empty entry does not match a fingerprint of zeros.
-        assert!(!cache.knows(&Fingerprint::default(), 0));
+        assert!(!cache.contains(&Fingerprint::default(), 0));
     }
 
     #[test]
@@ -122,8 +122,8 @@ mod tests {
         for number in 0..100_000 {
             cache.remember(numbered(number), 1 + u64::from(number), 0);
         }
-        assert_eq!((0..100_000).filter(|number| cache.knows(&numbered(*number), 0)).count(), WAYS * SETS);
-        assert!(cache.knows(&numbered(99_999), 0) && !cache.knows(&numbered(0), 0));
+        assert_eq!((0..100_000).filter(|number| cache.contains(&numbered(*number), 0)).count(), WAYS * SETS);
+        assert!(cache.contains(&numbered(99_999), 0) && !cache.contains(&numbered(0), 0));
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
             cache.remember(fingerprint, 9, 0);
             let mut other = fingerprint;
             other[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(cache.knows(&fingerprint, 8) && !cache.knows(&other, 8));
+            prop_assert!(cache.contains(&fingerprint, 8) && !cache.contains(&other, 8));
         }
     }
 }

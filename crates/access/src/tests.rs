@@ -120,8 +120,8 @@ fn addresses() {
     assert_eq!(outcome(&[&gate], &from("::ffff:10.1.1.1", &none)), Ok(None));
     assert_eq!(outcome(&[&gate], &from("192.0.2.1", &none)), Err(403));
     assert_eq!(outcome(&[&gate], &RequestView { client: None, ..RequestView::example("/") }), Err(403));
-    assert!(gate.admit_at_once(&from("10.1.1.1", &none)).is_some());
-    assert!(gate.admit_at_once(&from("192.0.2.1", &none)).is_none());
+    assert!(gate.admit_without_wait(&from("10.1.1.1", &none)).is_some());
+    assert!(gate.admit_without_wait(&from("192.0.2.1", &none)).is_none());
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn rates() {
     assert_eq!(refusal.status, 429);
     let wait: u64 = refusal.fields.strip_prefix("Retry-After: ").unwrap().trim_end().parse().unwrap();
     assert!((1790..=1800).contains(&wait) && refusal.fields.ends_with("\r\n"), "{wait}");
-    assert!(gate.admit_at_once(&from("192.0.2.1", &none)).is_none());
+    assert!(gate.admit_without_wait(&from("192.0.2.1", &none)).is_none());
     assert_eq!(outcome(&[&gate], &from("192.0.2.2", &none)), Ok(None));
     // A subscriber has all addresses with the same first 64 bits.
     for last in 1..=2 {
@@ -153,7 +153,7 @@ fn each_request_is_counted_once() {
     let gate = open(&config, &shared());
     let fields = authorization("alice:secret");
     let request = from("192.0.2.1", &fields);
-    assert!(gate.admit_at_once(&request).is_none());
+    assert!(gate.admit_without_wait(&request).is_none());
     assert_eq!(outcome(&[&gate], &request), Ok(Some("alice".to_string())));
     assert_eq!(outcome(&[&gate], &request), Err(429));
 }
@@ -181,9 +181,9 @@ fn passwords() {
     {
         assert_eq!(log_in(&gate, "192.0.2.1", wrong), Err(401), "{wrong:?}");
     }
-    // A correct password is remembered now, for every client that sends it.
+    // A correct password is stored now, for every client that sends it.
     let fields = authorization("alice:secret");
-    let admitted = gate.admit_at_once(&from("192.0.2.9", &fields)).unwrap();
+    let admitted = gate.admit_without_wait(&from("192.0.2.9", &fields)).unwrap();
     assert_eq!(admitted.user.unwrap().name(), b"alice");
     let fields = authorization("alice:secret2");
     assert_eq!(verdict_name(&gate.check(&from("192.0.2.9", &fields))), "verify");
@@ -251,7 +251,7 @@ fn too_many_failures() {
     for _ in 0..3 {
         assert_eq!(log_in(&gate, "192.0.2.1", "alice:wrong"), Err(401));
     }
-    // The server now verifies no more passwords of this client, right or wrong; a remembered one is still
+    // The server now verifies no more passwords of this client, right or wrong; a stored one is still
     // admitted.
     let fields = authorization("bob:other");
     let Verdict::Refuse(refusal) = gate.check(&from("192.0.2.1", &fields)) else { panic!("looked at") };
@@ -266,7 +266,7 @@ fn too_many_failures() {
     }
 }
 
-/// Many wrong passwords at once are counted before the first is found to be wrong.
+/// Many wrong passwords at the same time are counted before the check of the first has ended.
 #[test]
 fn many_at_once_are_counted() {
     let users = Users::new();
@@ -321,7 +321,7 @@ fn a_changed_file_counts_at_once() {
     assert!(reported.lock().unwrap().last().unwrap().ends_with("the users are unchanged"));
 }
 
-/// A file that does not change delays no client; a correct password is forgotten after a while.
+/// A file that does not change delays no client; a correct password is removed after some time.
 #[test]
 fn successes_are_remembered_for_a_while() {
     let users = Users::new();
@@ -442,7 +442,7 @@ fn connections_per_client() {
     assert!(admits(&reloaded, "192.0.2.1").is_none());
     drop(first);
     let _third = admits(&reloaded, "192.0.2.1").unwrap();
-    // A proxy carries many clients; a client is counted when the header has named it.
+    // A proxy forwards many clients; a client is counted when the header has named it.
     assert!((0..9).all(|_| admits(&gate, "10.0.0.1").is_some()));
     assert!(matches!(gate.admit_proxied(address("192.0.2.1")), Admission::Refused));
     assert!(matches!(gate.admit_proxied(address("192.0.2.9")), Admission::Admitted(Some(_))));
@@ -485,7 +485,7 @@ proptest! {
         for value in [value.into_bytes(), encoded, bytes] {
             let fields = vec![("authorization", value)];
             let request = RequestView { fields: &fields, ..RequestView::example("/") };
-            prop_assert!(gate.admit_at_once(&request).is_none());
+            prop_assert!(gate.admit_without_wait(&request).is_none());
             let is_proceed = matches!(gate.check(&request), Verdict::Proceed(_));
             prop_assert!(!is_proceed);
         }

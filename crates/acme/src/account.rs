@@ -27,8 +27,8 @@ struct StoredAccount {
     credentials: AccountCredentials,
 }
 
-/// Returns the stored account, or registers a new one. The caller must ensure that nothing else does this at
-/// the same time.
+/// Returns the stored account, or registers a new one. The caller must ensure that no other thread or process
+/// does this at the same time.
 pub async fn open(
     settings: &AcmeConfig,
     storage: &Storage,
@@ -45,7 +45,7 @@ pub async fn open(
     }
 }
 
-/// Moves the stored account aside, because the authority no longer knows it.
+/// Renames the stored account, because the authority has removed it.
 pub fn forget(storage: &Storage) -> Result<(), Failure> {
     let file = storage.account_file();
     fs::rename(&file, file.with_extension("unknown.json"))
@@ -64,7 +64,7 @@ pub fn read_hmac_key(file: &Path) -> Result<Vec<u8>, String> {
     let text = text.trim().trim_end_matches('=').replace('+', "-").replace('/', "_");
     let key = BASE64_URL_SAFE_NO_PAD
         .decode(text)
-        .map_err(|_| format!("{}: is not base64url, as the authority gives the key", file.display()))?;
+        .map_err(|_| format!("{}: is not base64url, as issued by the authority", file.display()))?;
     if key.is_empty() {
         return Err(format!("{}: is empty", file.display()));
     }

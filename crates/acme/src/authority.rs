@@ -81,7 +81,7 @@ fn shared_store(settings: &AcmeConfig, storage: &Storage) -> Option<SharedStore>
 }
 
 impl Authority {
-    /// Creates an authority; sends and writes nothing yet.
+    /// Creates an authority; sends and writes no data yet.
     pub fn new(
         settings: Arc<AcmeConfig>,
         offers: Offers,
@@ -115,13 +115,13 @@ impl Authority {
         self.lock.get_or_init(|| self.lock_storage()).await;
     }
 
-    /// Waits until an order for these names may be made.
+    /// Waits until an order for these names is allowed.
     pub async fn order_permit<'a>(&'a self, names: &'a [String]) -> OrderPermit<'a> {
         // The semaphore is never closed, so a permit always follows.
         let permit = self.orders.acquire().await.ok();
         loop {
             let freed = self.names_are_free.notified();
-            if self.take_names(names) {
+            if self.reserve_names(names) {
                 return OrderPermit { authority: self, names, _permit: permit };
             }
             freed.await;
@@ -159,7 +159,7 @@ impl Authority {
         }
     }
 
-    /// Passes a file of the storage on to machines that do not see it.
+    /// Passes a file of the storage to machines that do not share the directory.
     pub async fn publish_file(&self, file: &Path) -> Result<(), Failure> {
         let Some(leases) = &self.leases else { return Ok(()) };
         let bytes = std::fs::read(file)
@@ -185,7 +185,7 @@ impl Authority {
         }
     }
 
-    /// Moves the account aside that the authority no longer knows.
+    /// Renames the account that the authority has removed.
     pub async fn forget_account(&self) -> Result<(), Failure> {
         let _alone = self.account.lock().await;
         let _lease = self.account_lease().await?;
@@ -196,7 +196,7 @@ impl Authority {
     }
 
     /// Reserves all of these names, or none.
-    fn take_names(&self, names: &[String]) -> bool {
+    fn reserve_names(&self, names: &[String]) -> bool {
         let mut busy = self.busy_names.lock().unwrap_or_else(PoisonError::into_inner);
         let free = names.iter().all(|name| !busy.contains(name));
         if free {
@@ -206,9 +206,9 @@ impl Authority {
     }
 
     async fn lock_storage(&self) -> File {
-        let mut said = None;
+        let mut last_problem = None;
         loop {
-            let trouble = match self.storage.try_lock() {
+            let problem = match self.storage.try_lock() {
                 Ok(Some(file)) => {
                     if let Some(warning) = self.storage.mode_warning() {
                         self.error_log.warning(format_args!("acme: {warning}"));
@@ -221,12 +221,12 @@ impl Authority {
                 Err(error) => format!("cannot be used: {error}; no certificate is requested"),
             };
             // Reported at the second attempt: after a reload, the former holder may still be stopping.
-            match &mut said {
-                None => said = Some(String::new()),
-                Some(said) if *said != trouble => {
+            match &mut last_problem {
+                None => last_problem = Some(String::new()),
+                Some(last_problem) if *last_problem != problem => {
                     let storage = self.settings.storage.display();
-                    self.error_log.warning(format_args!("acme: {storage} {trouble}"));
-                    *said = trouble;
+                    self.error_log.warning(format_args!("acme: {storage} {problem}"));
+                    *last_problem = problem;
                 }
                 Some(_) => {}
             }

@@ -32,7 +32,7 @@ pub struct CertificateTask {
     /// The number of failures since the last success.
     failures: u32,
     /// The last message about a certificate that cannot be used.
-    said: String,
+    last_problem: String,
 }
 
 /// The pause before the next attempt to get the lease of another machine.
@@ -44,7 +44,7 @@ enum LeaseResult {
     Alone,
     /// This machine has it.
     Held(Lease),
-    /// Another machine has made the order.
+    /// Another machine has sent the order.
     ByOthers,
 }
 
@@ -61,7 +61,7 @@ impl LeaseResult {
 impl CertificateTask {
     /// For the certificate of this plan.
     pub fn new(authority: Arc<Authority>, plan: CertificatePlan) -> CertificateTask {
-        CertificateTask { authority, plan, failures: 0, said: String::new() }
+        CertificateTask { authority, plan, failures: 0, last_problem: String::new() }
     }
 
     /// Keeps the certificate current, without an end.
@@ -77,14 +77,14 @@ impl CertificateTask {
                 Some(known) if known.is_of(&kept) => known,
                 _ => Renewal::by_life(&kept, &self.authority.settings, now_s()),
             };
-            if next.ask_again_s.is_some_and(|at_s| at_s <= now_s()) {
-                self.ask_when_to_renew(&mut next, &kept).await;
+            if next.query_again_s.is_some_and(|at_s| at_s <= now_s()) {
+                self.query_renewal_time(&mut next, &kept).await;
             }
             if next.at_s <= now_s() {
-                let replaces = if next.is_known { renewal::identifier(&kept) } else { None };
+                let replaces = if next.can_be_replaced { renewal::identifier(&kept) } else { None };
                 self.order_or_wait(Some(&kept), replaces).await;
             } else {
-                let until_s = next.ask_again_s.map_or(next.at_s, |ask_s| ask_s.min(next.at_s));
+                let until_s = next.query_again_s.map_or(next.at_s, |query_s| query_s.min(next.at_s));
                 tokio::time::sleep(until(until_s).min(LONGEST_SLEEP)).await;
             }
             renewal = Some(next);
@@ -110,30 +110,33 @@ impl CertificateTask {
             },
             Err(problem) => problem.to_string(),
         };
-        if problem != self.said {
+        if problem != self.last_problem {
             self.authority.error_log.warning(format_args!("acme: {problem}: a new one is requested"));
-            self.said = problem;
+            self.last_problem = problem;
         }
         None
     }
 
-    async fn ask_when_to_renew(&self, renewal: &mut Renewal, kept: &LoadedCertificate) {
+    async fn query_renewal_time(&self, renewal: &mut Renewal, kept: &LoadedCertificate) {
         let account = async { self.authority.account(&self.authority.client()?).await };
         let suggestion = match account.await {
-            Ok(account) => renewal::ask(&account, kept).await,
+            Ok(account) => renewal::query(&account, kept).await,
             Err(failure) => Suggestion::Failed(failure),
         };
         let (label, log) = (self.plan.label(), &self.authority.error_log);
         if let Suggestion::Failed(failure) = &suggestion {
             log.warning(format_args!(
-                "acme: the authority does not say when to renew the certificate of {label}: {failure}"
+                "acme: the authority does not state when to renew the certificate of {label}: {failure}"
             ));
         }
         let before_s = renewal.at_s;
-        renewal.take_in(suggestion, now_s());
+        renewal.apply(suggestion, now_s());
         if renewal.at_s < before_s && renewal.at_s <= now_s() {
             let why = renewal.explanation.as_deref().map_or(String::new(), |page| format!(" (see {page})"));
-            log.info(format_args!("acme: the authority wants the certificate of {label} renewed now{why}"));
+            log.info(format_args!(
+                "acme: the authority requests the renewal of the certificate of {label} \
+                now{why}"
+            ));
         }
     }
 
@@ -148,7 +151,7 @@ impl CertificateTask {
             Ok(lease) => lease,
             Err(failure) => {
                 self.failures = self.failures.saturating_add(1);
-                return self.say_and_wait(&failure, kept, Duration::ZERO).await;
+                return self.log_and_wait(&failure, kept, Duration::ZERO).await;
             }
         };
         if let LeaseResult::ByOthers = lease {
@@ -157,14 +160,14 @@ impl CertificateTask {
         }
         match self.limited_order(replaces, lease).await {
             Ok(_) => self.failures = 0,
-            Err((failure, patience)) => {
+            Err((failure, requested_wait)) => {
                 self.failures = self.failures.saturating_add(1);
-                self.say_and_wait(&failure, kept, patience).await;
+                self.log_and_wait(&failure, kept, requested_wait).await;
             }
         }
     }
 
-    /// Makes one order without waits; a failure comes with the time that the authority asks to wait.
+    /// Sends one order without waits; a failure contains the time until which the authority requests to wait.
     pub async fn order_once(&mut self) -> Result<LoadedCertificate, (Failure, Duration)> {
         let lease = self.lease(None).await.map_err(|failure| (failure, Duration::ZERO))?;
         if let (LeaseResult::ByOthers, Some(certificate)) = (&lease, self.kept()) {
@@ -173,8 +176,8 @@ impl CertificateTask {
         self.limited_order(None, lease).await
     }
 
-    /// Waits until no other machine makes an order for this certificate, and takes the right to make one. If
-    /// meanwhile another machine has got the certificate, there is nothing to do.
+    /// Waits until no other machine has an order for this certificate, and acquires the lease for one. If
+    /// another machine has received the certificate before, no order is needed.
     async fn lease(&mut self, before: Option<&LoadedCertificate>) -> Result<LeaseResult, Failure> {
         let authority = self.authority.clone();
         let Some(leases) = &authority.leases else { return Ok(LeaseResult::Alone) };
@@ -191,7 +194,7 @@ impl CertificateTask {
                 tokio::time::sleep(LEASE_PAUSE).await;
                 continue;
             };
-            if let Some(other) = &lease.taken_from {
+            if let Some(other) = &lease.previous_holder {
                 authority.error_log.warning(format_args!(
                     "acme: {other} has not finished its order for {}: this machine takes its place",
                     self.plan.label()
@@ -240,12 +243,17 @@ impl CertificateTask {
         }
     }
 
-    /// Logs a failure, and waits, at least as long as the authority asks.
-    async fn say_and_wait(&self, failure: &Failure, kept: Option<&LoadedCertificate>, patience: Duration) {
+    /// Logs a failure, and waits, at least as long as the authority requests.
+    async fn log_and_wait(
+        &self,
+        failure: &Failure,
+        kept: Option<&LoadedCertificate>,
+        requested_wait: Duration,
+    ) {
         let (label, log) = (self.plan.label(), &self.authority.error_log);
         let remaining = kept.map(|certificate| until(certificate.not_after_s));
         let wait = wait_after_failure(self.failures, &self.authority.settings, remaining);
-        let wait = renewal::spread(wait).max(patience);
+        let wait = renewal::spread(wait).max(requested_wait);
         let then = format!("next attempt in {}", words(wait));
         match kept {
             Some(certificate) => log.warning(format_args!(
@@ -257,7 +265,7 @@ impl CertificateTask {
         tokio::time::sleep(wait).await;
     }
 
-    /// Makes one order; also returns the time until which the authority asks to wait.
+    /// Sends one order; also returns the time until which the authority requests to wait.
     async fn order(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
@@ -273,7 +281,7 @@ impl CertificateTask {
             Err(failure) if failure.is_unknown_account() => {
                 authority
                     .error_log
-                    .warning("acme: the authority no longer knows the account: a new one is registered");
+                    .warning("acme: the authority has removed the account: a new one is registered");
                 authority.forget_account().await?;
                 self.order_by_any(replaces.clone(), &client).await
             }
@@ -324,7 +332,7 @@ impl CertificateTask {
         result
     }
 
-    /// Limits the orders even after restarts and if the authority always asks for renewal.
+    /// Limits the orders even after restarts and if the authority always requests renewal.
     async fn wait_between_orders(&self) {
         let (settings, storage_name) = (&self.authority.settings, self.plan.storage_name());
         // The waits after failures are those of one machine: the others must not fill them.
@@ -342,8 +350,8 @@ impl CertificateTask {
     }
 }
 
-/// The challenge types to try: at first all of them, one after the other; later one at a time in turn,
-/// because authorities count failed proofs.
+/// The challenge types to try: at first all of them, one after the other; later one at a time, because
+/// authorities count failed proofs.
 fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
     if failures == 0 || challenges.is_empty() {
         return challenges.to_vec();

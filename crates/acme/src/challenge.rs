@@ -1,4 +1,4 @@
-//! Publishes proofs that a name leads to this server, while an order lasts: in plain HTTP (HTTP-01, RFC 8555
+//! Publishes proofs that this server serves a name, while an order lasts: in plain HTTP (HTTP-01, RFC 8555
 //! section 8.3), and in a TLS handshake (TLS-ALPN-01, RFC 8737).
 
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ impl Drop for Offer {
     }
 }
 
-/// The name that the authority asks for in its handshake: the host, or the name for an address in the reverse
+/// The name that the authority requests in its handshake: the host, or the name for an address in the reverse
 /// zones (RFC 8738 section 6).
 fn requested_name(host: &str) -> String {
     match host.parse() {
@@ -156,7 +156,7 @@ fn challenge_certificate(
     let (certificate, key) =
         make().map_err(|error| format!("the certificate of the proof cannot be created: {error}"))?;
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-    // The key is not compared with the certificate, because rustls does not know its critical extension.
+    // The key is not compared with the certificate, because rustls does not support its critical extension.
     let key = provider
         .key_provider
         .load_private_key(key.into())

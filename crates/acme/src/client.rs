@@ -1,6 +1,6 @@
 //! The client of an authority: the requirements of ACME for answers, on top of the server's own HTTP client.
 //!
-//! A certificate takes about fifteen requests in two months, so persistent connections would gain nothing.
+//! A certificate takes about fifteen requests in two months, so persistent connections have no advantage.
 
 use std::future::Future;
 use std::path::Path;
@@ -42,17 +42,17 @@ impl AuthorityClient {
         Ok(AuthorityClient { http, not_before: Arc::default(), issuer_names: Arc::default() })
     }
 
-    /// The time until which the authority has asked to wait (429 or 503 with Retry-After); returned once.
+    /// The time until which the authority has requested to wait (429 or 503 with Retry-After); returned once.
     pub fn take_not_before(&self) -> Option<SystemTime> {
         self.not_before.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The names by which the authority is known in records of DNS, as far as it has said them.
+    /// The names of the authority in records of DNS, as far as it has sent them.
     pub fn issuer_names(&self) -> Vec<String> {
         self.issuer_names.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers the names that a directory or a challenge contains.
+    /// Stores the names that a directory or a challenge contains.
     fn note_issuer_names(&self, body: &[u8]) {
         let names = issuer_names(body);
         if !names.is_empty() {
@@ -60,10 +60,13 @@ impl AuthorityClient {
         }
     }
 
-    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, RequestFailure> {
+    async fn send_checked(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Result<Response<Bytes>, RequestFailure> {
         let uri = request.uri().clone();
         if uri.scheme_str() != Some("https") {
-            return Err(RequestFailure::about(&uri, "the authority gave an address that is not https://"));
+            return Err(RequestFailure::about(&uri, "the authority sent an address that is not https://"));
         }
         let answer = self.check(&uri, self.http.send(request).await?)?;
         self.note_issuer_names(answer.body());
@@ -99,7 +102,7 @@ impl HttpClient for AuthorityClient {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>> {
         let client = self.clone();
         Box::pin(async move {
-            match client.ask(request).await {
+            match client.send_checked(request).await {
                 Ok(answer) => Ok(BytesResponse::from(answer.map(Full::new))),
                 Err(unanswered) => Err(instant_acme::Error::Other(Box::new(unanswered))),
             }

@@ -1,5 +1,5 @@
 //! Proofs in DNS (DNS-01, RFC 8555 section 8.4): a TXT record for each name, set by a signed update or by a
-//! program, shown by all servers of the zone before the authority looks, and removed afterwards.
+//! program, returned by all servers of the zone before the authority checks it, and removed afterwards.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub struct DnsProofs {
 }
 
 impl DnsProofs {
-    /// Reads the key. Nothing is sent yet.
+    /// Reads the key; sends no query yet.
     pub fn new(settings: &AcmeDnsConfig, error_log: &ErrorLog) -> Result<DnsProofs, String> {
         let resolver = resolver(settings)?;
         let publisher = match &settings.key {
@@ -105,7 +105,7 @@ impl DnsProofs {
             let zone = match (&record.how, access.check_servers.is_empty()) {
                 (PublishedBy::Update(update), _) => update.zone.name.clone(),
                 (PublishedBy::Hook(_), true) => access.resolver.zone_of(&record.name).await?.name,
-                // The zone does not matter.
+                // The zone is not relevant.
                 (PublishedBy::Hook(_), false) => record.name.clone(),
             };
             let shown = (record.name.clone(), record.text.clone());

@@ -9,13 +9,13 @@ use touchstone_config::AcmeChallenge;
 /// Why there is no certificate.
 #[derive(Debug)]
 pub enum Failure {
-    /// It could not be proved that a name leads to this server.
+    /// It could not be proved that this server serves a name.
     Challenge {
         /// The challenge type.
         challenge: AcmeChallenge,
         /// The reason for each name.
         reason: String,
-        /// The authority has looked for the proof; otherwise it was not published.
+        /// The authority has checked the proof; otherwise it was not published.
         is_refused: bool,
     },
     /// The authority has refused, or could not be reached.
@@ -73,9 +73,9 @@ impl fmt::Display for Failure {
                 formatter.write_str(match challenge {
                     AcmeChallenge::TlsAlpn01 => "; it connects to port 443, which must reach this server",
                     AcmeChallenge::Http01 => "; it connects to port 80, which must reach this server",
-                    AcmeChallenge::Dns01 => "; it asks the public name servers of the name",
+                    AcmeChallenge::Dns01 => "; it queries the public name servers of the name",
                     AcmeChallenge::DnsPersist01 => {
-                        "; it asks the public name servers of the name for the record _validation-persist"
+                        "; it queries the public name servers of the name for the record _validation-persist"
                     }
                 })
             }
@@ -93,7 +93,7 @@ fn write_error(formatter: &mut fmt::Formatter<'_>, error: &instant_acme::Error) 
             formatter.write_str(advice(problem.r#type.as_deref().unwrap_or_default()))
         }
         Error::Timeout(_) => formatter.write_str("the authority took too long to complete the order"),
-        // Content that cannot be parsed may be anything, so only the position is shown.
+        // Content that cannot be parsed may contain secrets, so only the position is shown.
         Error::Json(error) => write!(
             formatter,
             "the authority's answer is not an ACME answer (line {}, column {}): \

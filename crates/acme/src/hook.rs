@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The pause between two looks at a program that runs.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two checks of a running program.
+const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The most output of a program that is shown.
 const MOST_OUTPUT_BYTES: usize = 2048;
@@ -86,14 +86,14 @@ impl Hook {
     }
 }
 
-/// Runs a program with all its children; gives its status and its last output, `None` if it took too long.
+/// Runs a program with all its children; returns its status and its last output, `None` if it took too long.
 fn run_limited(mut command: Command, limit: Duration) -> io::Result<Option<(ExitStatus, Vec<u8>)>> {
     let mut child = command.spawn()?;
     let (out, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let until = Instant::now() + limit;
     let mut status = child.try_wait()?;
     while status.is_none() && Instant::now() < until {
-        std::thread::sleep(LOOK_PAUSE);
+        std::thread::sleep(CHECK_PAUSE);
         status = child.try_wait()?;
     }
     // Children of the program would hold the pipes of its output open.

@@ -1,16 +1,16 @@
 //! Certificates by ACME (RFC 8555): requested when the server starts, stored on disk, renewed in time.
 //!
-//! This runs apart from the serving of requests: one thread with a small runtime talks to the authority and
-//! writes files; the TLS endpoints load these like any certificate file that changes. The cores use only two
-//! tables, which are usually empty: proofs for the authority in plain HTTP ([`HttpChallenges`]), and in TLS
-//! handshakes ([`TlsShared::add_challenge`](touchstone_tls::TlsShared::add_challenge)).
+//! This runs independently of the serving of requests: one thread with a small runtime communicates with the
+//! authority and writes files; the TLS endpoints load these like any certificate file that changes. The cores
+//! use only two tables, which are usually empty: proofs for the authority in plain HTTP ([`HttpChallenges`]),
+//! and in TLS handshakes ([`TlsShared::add_challenge`](touchstone_tls::TlsShared::add_challenge)).
 //!
 //! | module | |
 //! |---|---|
 //! | `plan` | the certificates that a configuration needs |
-//! | `manager` | the thread; a reload gives it a new plan |
+//! | `manager` | the thread; a reload sends it a new plan |
 //! | `certificate_task` | the life of one certificate: when to request it, what to do after a failure |
-//! | `on_demand`, `on_demand_worker` | certificates at the first handshake: what cores see, and the orders |
+//! | `on_demand`, `on_demand_worker` | certificates at the first handshake: the cores' table, the orders |
 //! | `shared` | several machines with the same certificates |
 //! | `renewal` | the moment to renew: ARI (RFC 9773), or a share of the certificate's life |
 //! | `authority` | what all certificates of an authority share: account, storage, client |

@@ -28,7 +28,7 @@ pub struct AcmeManager {
     is_started: bool,
 }
 
-/// What the cores and the metrics see.
+/// The state for the cores and the metrics.
 #[derive(Clone)]
 struct Shared {
     on_demand: Arc<OnDemand>,
@@ -142,11 +142,11 @@ impl ManagedCertificates {
         let is_wanted = |name: &str| plan.certificates.iter().any(|wanted| wanted.label() == name);
         self.shared.counts.retain_ends(is_wanted);
         self.tasks.retain(|known, task| {
-            let stays = plan.certificates.contains(known);
-            if !stays {
+            let is_needed = plan.certificates.contains(known);
+            if !is_needed {
                 task.abort();
             }
-            stays
+            is_needed
         });
         for certificate in plan.certificates {
             self.tasks.entry(certificate).or_insert_with_key(|certificate| {

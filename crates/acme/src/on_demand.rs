@@ -1,7 +1,7 @@
-//! Certificates at the first handshake of a name: what the cores see of them. They look names up, and pass
-//! names without a certificate on to the thread that obtains certificates ([`super::on_demand_worker`]).
+//! Certificates at the first handshake of a name: the table for the cores. They look up names, and pass names
+//! without a certificate to the thread that obtains certificates ([`super::on_demand_worker`]).
 //!
-//! A flood of invented names costs little: a refused name is remembered, the number of waiting handshakes is
+//! A flood of invented names costs little: a refused name is stored, the number of waiting handshakes is
 //! limited, and so is the queue of the thread.
 
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use touchstone_tls::{CertificateWait, CertificatesOnDemand};
 
 use super::renewal::now_s;
 
-/// The most refused names that are remembered. When there are more, all are forgotten.
+/// The most refused names that are stored. When there are more, all are removed.
 const MOST_REFUSED: usize = 65_536;
 
 /// The certificates on demand of the process.
 #[derive(Default)]
 pub struct OnDemand {
-    certificates: RwLock<HashMap<Box<str>, KnownCertificate>>,
+    certificates: RwLock<HashMap<Box<str>, InstalledCertificate>>,
     /// Names without a certificate, and until when that stays so.
     refused: Mutex<HashMap<Box<str>, Instant>>,
     /// Handshakes that wait.
@@ -33,14 +33,14 @@ pub struct OnDemand {
 }
 
 /// A certificate in use.
-pub struct KnownCertificate {
+pub struct InstalledCertificate {
     /// With its key.
     pub certified: Arc<CertifiedKey>,
-    /// When the next handshake asks for a renewal.
+    /// When the next handshake requests a renewal.
     pub renew_at_s: i64,
     /// When it ends.
     pub not_after_s: i64,
-    /// A renewal was asked for.
+    /// A renewal was requested.
     pub is_renewing: AtomicBool,
 }
 
@@ -80,8 +80,8 @@ impl OnDemand {
         *self.queue.write().unwrap_or_else(PoisonError::into_inner) = queue;
     }
 
-    /// Puts a certificate into use.
-    pub fn insert(&self, name: &str, certificate: KnownCertificate) {
+    /// Installs a certificate.
+    pub fn insert(&self, name: &str, certificate: InstalledCertificate) {
         let mut table = self.certificates.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(name.into(), certificate);
         self.counts.on_demand_names.store(table.len() as u64, Ordering::Relaxed);
@@ -94,7 +94,8 @@ impl OnDemand {
         self.certificates.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Remembers for some time that a name gets no certificate. One that it has stays in use until it ends.
+    /// Stores for some time that a name gets no certificate. An existing certificate stays in use until it
+    /// expires.
     pub fn refuse(&self, name: &str, time: Duration) {
         let now = Instant::now();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +103,7 @@ impl OnDemand {
             refused.retain(|_, until| *until > now);
         }
         if refused.len() >= MOST_REFUSED {
-            // To look for the one that ends first would cost more, each time, than to ask again.
+            // A search for the one that expires first would cost more each time than another query.
             refused.clear();
         }
         refused.insert(name.into(), now + time);
@@ -123,9 +124,9 @@ impl OnDemand {
         queue.as_ref().is_some_and(|queue| queue.sender.try_send(request).is_ok())
     }
 
-    /// Asks for a renewal, once.
+    /// Requests a renewal, once.
     #[cold]
-    fn ask_for_renewal(&self, name: &str, known: &KnownCertificate) {
+    fn request_renewal(&self, name: &str, known: &InstalledCertificate) {
         if self.is_refused(name) || known.is_renewing.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -141,7 +142,7 @@ impl CertificatesOnDemand for OnDemand {
         let known = table.get(name)?;
         let now_s = now_s();
         if now_s >= known.renew_at_s {
-            self.ask_for_renewal(name, known);
+            self.request_renewal(name, known);
         }
         (now_s < known.not_after_s).then(|| known.certified.clone())
     }
@@ -165,13 +166,13 @@ impl CertificatesOnDemand for OnDemand {
         }
         Some(Box::pin(async move {
             let _waiting = waiting;
-            // The sender is dropped when there is an answer.
+            // The sender is dropped when the answer is available.
             let _ = receiver.await;
         }))
     }
 }
 
-/// Whether an authority could give a certificate for a name: a host name with at least one dot.
+/// Whether an authority could issue a certificate for a name: a host name with at least one dot.
 fn may_have_certificate(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

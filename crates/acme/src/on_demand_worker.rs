@@ -16,23 +16,23 @@ use touchstone_tls::LoadedCertificate;
 
 use super::authority::Authority;
 use super::certificate_task::CertificateTask;
-use super::on_demand::{CertificateRequest, KnownCertificate, OnDemand};
+use super::on_demand::{CertificateRequest, InstalledCertificate, OnDemand};
 use super::plan::CertificatePlan;
 use super::renewal::{Renewal, now_s};
 
-/// How long the server that is asked may take.
-const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit of the queried server.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most questions at a time.
 const MOST_QUESTIONS: usize = 16;
 
-/// How long a name waits for a further attempt when the server that is asked, or a limit, gave no answer.
+/// How long a name waits for a further attempt if the queried server did not answer, or a limit was reached.
 const SHORT_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The pause between two looks for handshakes that have waited long enough.
-const WAIT_LOOK: Duration = Duration::from_millis(500);
+/// The pause between two searches for handshakes that have waited long enough.
+const WAIT_CHECK_PAUSE: Duration = Duration::from_millis(500);
 
-/// The largest answer of the server that is asked; only its status counts.
+/// The largest answer of the queried server; only its status is used.
 const MOST_ANSWER_BYTES: usize = 64 * 1024;
 
 /// The user agent of the questions.
@@ -48,7 +48,7 @@ struct Worker {
     rate: std::sync::Mutex<OrderRate>,
 }
 
-/// Limits the orders in a minute: permits that come back over time.
+/// Limits the orders in a minute: permits that are renewed over time.
 struct OrderRate {
     per_minute: f64,
     permits: f64,
@@ -94,7 +94,7 @@ pub async fn serve_requests(
     let worker = Arc::new(Worker { rules, authority, on_demand, client, questions, rate });
     let mut waiting: HashMap<Box<str>, Waiters> = HashMap::new();
     let mut jobs: JoinSet<Box<str>> = JoinSet::new();
-    let mut look = tokio::time::interval(WAIT_LOOK);
+    let mut wait_check = tokio::time::interval(WAIT_CHECK_PAUSE);
     loop {
         tokio::select! {
             request = requests.recv() => {
@@ -122,7 +122,7 @@ pub async fn serve_requests(
                 // Only a panic ends a job without its name.
                 Err(_) => waiting.clear(),
             },
-            _ = look.tick() => {
+            _ = wait_check.tick() => {
                 let now = Instant::now();
                 waiting.values_mut().for_each(|waiters| waiters.retain(|(until, _)| *until > now));
             }
@@ -131,15 +131,15 @@ pub async fn serve_requests(
 }
 
 impl Worker {
-    /// Gets a certificate for a name into use, or remembers that it gets none.
+    /// Obtains and installs a certificate for a name, or stores that it gets none.
     async fn obtain(&self, name: &str) {
         let log = &self.authority.error_log;
         let mut task = CertificateTask::new(self.authority.clone(), CertificatePlan::on_demand(name));
         let stored = task.kept().filter(|stored| self.renew_at_s(stored) > now_s());
         if let Some(stored) = stored {
-            return self.put_into_use(name, &stored);
+            return self.install(name, &stored);
         }
-        match self.ask(name).await {
+        match self.query(name).await {
             Ok(true) => {}
             Ok(false) => {
                 log.limited(
@@ -169,9 +169,9 @@ impl Worker {
         }
         self.authority.wait_for_storage().await;
         match task.order_once().await {
-            Ok(certificate) => self.put_into_use(name, &certificate),
-            Err((failure, patience)) => {
-                let wait = self.authority.settings.retry_after.max(patience);
+            Ok(certificate) => self.install(name, &certificate),
+            Err((failure, requested_wait)) => {
+                let wait = self.authority.settings.retry_after.max(requested_wait);
                 log.limited(
                     LogLevel::Warning,
                     "certificates that failed",
@@ -185,8 +185,8 @@ impl Worker {
         }
     }
 
-    fn put_into_use(&self, name: &str, certificate: &LoadedCertificate) {
-        let known = KnownCertificate {
+    fn install(&self, name: &str, certificate: &LoadedCertificate) {
+        let known = InstalledCertificate {
             certified: certificate.certified.clone(),
             renew_at_s: self.renew_at_s(certificate),
             not_after_s: certificate.not_after_s,
@@ -213,16 +213,16 @@ impl Worker {
         }
     }
 
-    /// Asks whether a name may have a certificate.
-    async fn ask(&self, name: &str) -> Result<bool, String> {
+    /// Queries whether a name may have a certificate.
+    async fn query(&self, name: &str) -> Result<bool, String> {
         // The semaphore is never closed.
         let _permit = self.questions.acquire().await.ok();
         self.authority.counts.on_demand_queries.fetch_add(1, Ordering::Relaxed);
         let client = self.client.as_ref().map_err(Clone::clone)?;
-        let request = http::Request::get(ask_url(&self.rules.ask, name))
+        let request = http::Request::get(query_url(&self.rules.ask, name))
             .body(http_body_util::Empty::<bytes::Bytes>::new())
             .map_err(|error| error.to_string())?;
-        let answer = timeout(ASK_TIMEOUT, client.send(request)).await;
+        let answer = timeout(QUERY_TIMEOUT, client.send(request)).await;
         match answer {
             Ok(Ok(answer)) if answer.status() == http::StatusCode::OK => Ok(true),
             Ok(Ok(answer)) if answer.status().is_server_error() => {
@@ -230,13 +230,13 @@ impl Worker {
             }
             Ok(Ok(_)) => Ok(false),
             Ok(Err(unanswered)) => Err(unanswered.0),
-            Err(_) => Err(format!("no answer in {} s", ASK_TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no answer in {} s", QUERY_TIMEOUT.as_secs())),
         }
     }
 }
 
 /// The URL with the name added; a name needs no escapes.
-fn ask_url(url: &str, name: &str) -> String {
+fn query_url(url: &str, name: &str) -> String {
     let url = url.split_once('#').map_or(url, |(before, _)| before);
     let joint = if url.contains('?') { '&' } else { '?' };
     format!("{url}{joint}domain={name}")
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn urls_with_names() {
-        assert_eq!(ask_url("http://127.0.0.1/a", "b.org"), "http://127.0.0.1/a?domain=b.org");
-        assert_eq!(ask_url("https://a.org/?key=1#x", "b.org"), "https://a.org/?key=1&domain=b.org");
+        assert_eq!(query_url("http://127.0.0.1/a", "b.org"), "http://127.0.0.1/a?domain=b.org");
+        assert_eq!(query_url("https://a.org/?key=1#x", "b.org"), "https://a.org/?key=1&domain=b.org");
     }
 
     #[tokio::test]

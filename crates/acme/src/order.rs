@@ -51,11 +51,11 @@ pub async fn obtain(
     authority: &Authority,
     account: &Account,
     client: &AuthorityClient,
-    wanted: CertificateOrder<'_>,
+    certificate_order: CertificateOrder<'_>,
 ) -> Result<Issued, Failure> {
-    let identifiers: Vec<Identifier> = wanted.names.iter().map(|name| identifier(name)).collect();
+    let identifiers: Vec<Identifier> = certificate_order.names.iter().map(|name| identifier(name)).collect();
     let mut new = NewOrder::new(&identifiers);
-    if let Some(replaces) = wanted.replaces.clone() {
+    if let Some(replaces) = certificate_order.replaces.clone() {
         new = new.replaces(replaces);
     }
     let profile = profile(&authority.settings.profile, &identifiers, account);
@@ -66,10 +66,10 @@ pub async fn obtain(
     let issuer = Issuer { account: account.id().to_string(), names: Vec::new() };
     let shared = authority.leases.clone().map(SharedProofs::new);
     let proofs = Proofs { authority, client, issuer, offers: Vec::new(), shared, dns: None };
-    prove(&mut order, wanted.challenge, proofs).await?;
+    prove(&mut order, certificate_order.challenge, proofs).await?;
     let key = order.finalize().await?;
     let chain = order.poll_certificate(&POLLING).await?;
-    check(key, &chain, wanted.names, authority.offers.tls.provider()).map_err(Failure::Own)
+    check(key, &chain, certificate_order.names, authority.offers.tls.provider()).map_err(Failure::Own)
 }
 
 fn identifier(name: &str) -> Identifier {
@@ -79,7 +79,7 @@ fn identifier(name: &str) -> Identifier {
     }
 }
 
-/// The profile to ask for; empty: the authority's default. Certificates for addresses are short-lived at
+/// The profile to request; empty: the authority's default. Certificates for addresses are short-lived at
 /// authorities that have such a profile.
 fn profile(configured: &str, identifiers: &[Identifier], account: &Account) -> String {
     const FOR_ADDRESSES: &str = "shortlived";
@@ -102,7 +102,7 @@ struct Proofs<'a> {
     dns: Option<DnsProofs>,
 }
 
-/// Proves that all names lead to this server. The proofs are published until the authority has decided.
+/// Proves that this server serves all names. The proofs are published until the authority has decided.
 async fn prove(order: &mut Order, challenge: AcmeChallenge, mut proofs: Proofs<'_>) -> Result<(), Failure> {
     let result = match proofs.offer_all(order, challenge).await {
         Ok(()) => order.poll_ready(&POLLING).await.map_err(Failure::from),
@@ -129,13 +129,13 @@ async fn prove(order: &mut Order, challenge: AcmeChallenge, mut proofs: Proofs<'
 }
 
 impl Proofs<'_> {
-    /// Publishes the proofs of all names, and then tells the authority.
+    /// Publishes the proofs of all names, and then notifies the authority.
     async fn offer_all(&mut self, order: &mut Order, challenge: AcmeChallenge) -> Result<(), Failure> {
         let mut chosen = Vec::new();
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization?;
-            // A proof that is still valid need not be repeated.
+            // A proof that is still valid is not repeated.
             if authorization.status == AuthorizationStatus::Valid {
                 chosen.push(None);
                 continue;
@@ -218,7 +218,7 @@ impl Proofs<'_> {
                 self.issuer.names = self.client.issuer_names();
                 // It is for the check of the configuration only.
                 let _ = self.authority.storage.note_issuer(&self.issuer);
-                // Without a resolver the authority looks alone.
+                // Without a resolver only the authority checks the record.
                 if let Ok(resolver) = resolver {
                     self.issuer.check(host, &resolver).await.map_err(refused)?;
                 }
@@ -287,7 +287,7 @@ fn kind_name(kind: &ChallengeType) -> String {
 /// Checks the certificate from the authority before it replaces the present one.
 fn check(key: String, chain: &str, names: &[String], provider: &CryptoProvider) -> Result<Issued, String> {
     let unusable =
-        |reason: &dyn std::fmt::Display| format!("the authority gave an unusable certificate: {reason}");
+        |reason: &dyn std::fmt::Display| format!("the authority issued an unusable certificate: {reason}");
     let certificates = CertificateDer::pem_slice_iter(chain.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(&error))?;

@@ -6,7 +6,7 @@ use touchstone_dns::{Name, Resolver};
 /// The label in front of the name.
 const LABEL: &str = "_validation-persist";
 
-/// The account, and the names by which its authority is known in records.
+/// The account, and the names of its authority in records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Issuer {
     /// The URL of the account.
@@ -17,7 +17,7 @@ pub struct Issuer {
 
 impl Issuer {
     /// The record that allows certificates for a host, as a line of a zone file; `None` if the authority's
-    /// name is not known.
+    /// name is unknown.
     pub fn record_for(&self, host: &str) -> Option<String> {
         let name = self.names.first()?;
         let (host, policy) = match host.strip_prefix("*.") {
@@ -29,7 +29,7 @@ impl Issuer {
     }
 
     /// Checks that a record allows certificates for the host. The error has the record to set. Servers that
-    /// do not answer are no error: the authority looks itself.
+    /// do not answer are no error: the authority checks the record itself.
     pub async fn check(&self, host: &str, resolver: &Resolver) -> Result<(), String> {
         let is_wildcard = host.starts_with("*.");
         let bare = Name::parse(host.strip_prefix("*.").unwrap_or(host))?;

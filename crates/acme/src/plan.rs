@@ -23,7 +23,7 @@ pub struct Plan {
 pub struct CertificatePlan {
     /// The host names of the certificate; the first one names it.
     pub names: Vec<String>,
-    /// It was wanted by a handshake.
+    /// It was requested by a handshake.
     pub is_on_demand: bool,
 }
 
@@ -33,7 +33,8 @@ impl CertificatePlan {
         CertificatePlan { names: vec![name.to_string()], is_on_demand: true }
     }
 
-    /// The name of its directory in the storage. Certificates on demand are apart: there may be many.
+    /// The name of its directory in the storage. Certificates on demand have a separate directory: there may
+    /// be many.
     pub fn storage_name(&self) -> String {
         match self.is_on_demand {
             true => format!("on-demand/{}", self.label()),
@@ -78,8 +79,8 @@ impl Plan {
     }
 }
 
-/// The records that the operator sets once for DNS-PERSIST-01, as lines of a zone file. They are known after
-/// the account was registered.
+/// The records that the operator sets once for DNS-PERSIST-01, as lines of a zone file. They are available
+/// after the account was registered.
 pub fn records_to_set(config: &Config) -> Vec<String> {
     let persists = config.acme.challenges.contains(&AcmeChallenge::DnsPersist01);
     let Some(plan) = Plan::of(config).filter(|_| persists) else { return Vec::new() };

@@ -35,11 +35,11 @@ pub struct Renewal {
     /// The time.
     pub at_s: i64,
     /// When the authority is to be queried again; `None`: never.
-    pub ask_again_s: Option<i64>,
-    /// Why the authority wants the certificate renewed, if it gives a reason.
+    pub query_again_s: Option<i64>,
+    /// Why the authority requests the renewal of the certificate, if it states a reason.
     pub explanation: Option<String>,
-    /// The authority knows the certificate: an order may state that it replaces this one.
-    pub is_known: bool,
+    /// The authority has data about the certificate: an order may state that it replaces this one.
+    pub can_be_replaced: bool,
 }
 
 /// The authority's answer.
@@ -69,9 +69,9 @@ impl Renewal {
             window,
             latest_s: window_of_life(life, LATEST_PERCENT).0,
             at_s: choose(window),
-            ask_again_s: settings.renewal_information.then_some(now_s),
+            query_again_s: settings.renewal_information.then_some(now_s),
             explanation: None,
-            is_known: false,
+            can_be_replaced: false,
         }
     }
 
@@ -81,14 +81,14 @@ impl Renewal {
     }
 
     /// Applies the authority's answer.
-    pub fn take_in(&mut self, suggestion: Suggestion, now_s: i64) {
+    pub fn apply(&mut self, suggestion: Suggestion, now_s: i64) {
         match suggestion {
-            Suggestion::Unsupported => self.ask_again_s = None,
-            Suggestion::Failed(_) => self.ask_again_s = Some(now_s + AFTER_FAILURE_S),
+            Suggestion::Unsupported => self.query_again_s = None,
+            Suggestion::Failed(_) => self.query_again_s = Some(now_s + AFTER_FAILURE_S),
             Suggestion::Window { window, valid_s, explanation } => {
-                self.is_known = true;
+                self.can_be_replaced = true;
                 self.explanation = explanation;
-                self.ask_again_s = Some(now_s + valid_s.clamp(LEAST_BETWEEN_S, MOST_BETWEEN_S));
+                self.query_again_s = Some(now_s + valid_s.clamp(LEAST_BETWEEN_S, MOST_BETWEEN_S));
                 // An unchanged window keeps the chosen time: repeated choices would move the time towards the
                 // window's start.
                 if window != self.window {
@@ -101,7 +101,7 @@ impl Renewal {
 }
 
 /// Queries the authority for the time at which it suggests the renewal.
-pub async fn ask(account: &Account, certificate: &LoadedCertificate) -> Suggestion {
+pub async fn query(account: &Account, certificate: &LoadedCertificate) -> Suggestion {
     let identifier = match identifier(certificate) {
         Some(identifier) => identifier,
         None => return Suggestion::Unsupported,
@@ -177,9 +177,9 @@ mod tests {
             window,
             latest_s: 2_000_000,
             at_s: choose(window),
-            ask_again_s: Some(0),
+            query_again_s: Some(0),
             explanation: None,
-            is_known: false,
+            can_be_replaced: false,
         }
     }
 
@@ -199,29 +199,29 @@ mod tests {
         let mut renewal = renewal((0, 1_000_000));
         let before = renewal.at_s;
         for _ in 0..50 {
-            renewal.take_in(suggestion((0, 1_000_000), 3600), 10);
+            renewal.apply(suggestion((0, 1_000_000), 3600), 10);
             assert_eq!(renewal.at_s, before);
         }
-        assert!(renewal.is_known);
-        assert_eq!(renewal.ask_again_s, Some(3610));
-        renewal.take_in(suggestion((5, 5), 3600), 10);
+        assert!(renewal.can_be_replaced);
+        assert_eq!(renewal.query_again_s, Some(3610));
+        renewal.apply(suggestion((5, 5), 3600), 10);
         assert_eq!(renewal.at_s, 5);
         // The suggestion of an authority that would let the certificate expire is not followed.
-        renewal.take_in(suggestion((3_000_000, 4_000_000), 3600), 10);
+        renewal.apply(suggestion((3_000_000, 4_000_000), 3600), 10);
         assert_eq!(renewal.at_s, 2_000_000);
     }
 
     #[test]
     fn how_often_the_authority_is_asked() {
         let mut renewal = renewal((0, 10));
-        renewal.take_in(suggestion((0, 10), 0), 100);
-        assert_eq!(renewal.ask_again_s, Some(100 + LEAST_BETWEEN_S));
-        renewal.take_in(suggestion((0, 10), i64::MAX), 100);
-        assert_eq!(renewal.ask_again_s, Some(100 + MOST_BETWEEN_S));
-        renewal.take_in(Suggestion::Failed(Failure::Own(String::new())), 100);
-        assert_eq!(renewal.ask_again_s, Some(100 + AFTER_FAILURE_S));
-        renewal.take_in(Suggestion::Unsupported, 100);
-        assert_eq!(renewal.ask_again_s, None);
+        renewal.apply(suggestion((0, 10), 0), 100);
+        assert_eq!(renewal.query_again_s, Some(100 + LEAST_BETWEEN_S));
+        renewal.apply(suggestion((0, 10), i64::MAX), 100);
+        assert_eq!(renewal.query_again_s, Some(100 + MOST_BETWEEN_S));
+        renewal.apply(Suggestion::Failed(Failure::Own(String::new())), 100);
+        assert_eq!(renewal.query_again_s, Some(100 + AFTER_FAILURE_S));
+        renewal.apply(Suggestion::Unsupported, 100);
+        assert_eq!(renewal.query_again_s, None);
     }
 
     proptest! {

@@ -70,7 +70,7 @@ impl Storage {
         self.authority.join(host_directory(host)).join("certificate.pem")
     }
 
-    /// The account and the names of its authority, for records in DNS, as they were last seen.
+    /// The account and the names of its authority, for records in DNS, as they were last received.
     pub fn issuer(&self) -> Option<Issuer> {
         serde_json::from_slice(&fs::read(self.issuer_file()).ok()?).ok()
     }
@@ -87,8 +87,8 @@ impl Storage {
         self.authority.join("issuer.json")
     }
 
-    /// Takes the lock that lets only one process at a time request certificates; `None` if another process
-    /// holds it. It is held until the file is dropped.
+    /// Acquires the lock that allows only one process at a time to request certificates; `None` if another
+    /// process holds it. It is held until the file is dropped.
     pub fn try_lock(&self) -> io::Result<Option<File>> {
         private_file::make_directory(&self.root)?;
         let file = OpenOptions::new()
@@ -128,7 +128,7 @@ impl Storage {
         private_file::write(file, bytes, 0o600)
     }
 
-    /// When the last order for this certificate was made, in seconds since 1970.
+    /// When the last order for this certificate was sent, in seconds since 1970.
     pub fn last_attempt_s(&self, host: &str) -> Option<i64> {
         let text = fs::read_to_string(self.attempt_file(host)).ok()?;
         text.split_whitespace().next()?.parse().ok()
@@ -144,7 +144,7 @@ impl Storage {
         self.write(&self.attempt_file(host), format!("{now_s} {FAILED}\n").as_bytes())
     }
 
-    /// Records that an order is being made.
+    /// Records the time of an order before it is sent.
     pub fn note_attempt(&self, host: &str, now_s: i64) -> io::Result<()> {
         self.write(&self.attempt_file(host), format!("{now_s}\n").as_bytes())
     }

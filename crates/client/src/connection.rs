@@ -21,7 +21,7 @@ pub enum Connection {
 
 impl Connection {
     /// Connects to the server of an address; `is_public_only` refuses servers that are not in the public
-    /// internet. The error says what failed.
+    /// internet. The error describes the failure.
     pub async fn open(
         tls: &TlsConnector,
         uri: &Uri,
@@ -45,7 +45,7 @@ impl Connection {
                 // cannot be another.
                 let addresses: Vec<_> = found.filter(|address| is_public(address.ip())).collect();
                 if addresses.is_empty() {
-                    return Err("its name does not stand for an address of the public internet".to_string());
+                    return Err("its name has no address of the public internet".to_string());
                 }
                 TcpStream::connect(&addresses[..]).await.map_err(unreachable)?
             }

@@ -1,7 +1,7 @@
 //! A call of gRPC with one message in each direction, over HTTP/2: with TLS, or without for addresses that
 //! begin with `http:`.
 //!
-//! The answer is read whole, with limits on its size; the caller sets the limit on time.
+//! The whole answer is read, with limits on its size; the caller sets the limit on time.
 
 use bytes::{Buf, Bytes, BytesMut};
 use h2::client::{ResponseFuture, SendRequest};
@@ -37,7 +37,7 @@ pub struct Call<'a> {
 pub struct CallAnswer {
     /// The code; 0: the call has succeeded.
     pub code: u32,
-    /// What the server says about it.
+    /// The server's message about it.
     pub message: String,
     /// The value of `grpc-status-details-bin`, in base64; empty: there is none.
     pub details: String,
@@ -91,7 +91,7 @@ impl HttpClient {
         framed.extend_from_slice(&[u8::from(call.is_gzip)]);
         framed.extend_from_slice(&length.to_be_bytes());
         framed.extend_from_slice(call.message);
-        // A server may answer before it has read everything: that is not an error, its answer counts.
+        // A server may answer before it has read the whole request: that is not an error, its answer is used.
         let _ = body.send_data(framed.freeze(), true);
         read_answer(response, self.most_answer_bytes).await.map_err(about)
     }
@@ -111,7 +111,7 @@ async fn read_answer(response: ResponseFuture, most_bytes: usize) -> Result<Call
     let mut received = BytesMut::new();
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(failed)?;
-        // Where the connection has ended meanwhile, the next read says so.
+        // If the connection has ended, the next read returns an error.
         let _ = body.flow_control().release_capacity(piece.len());
         if received.len() + piece.len() > most_bytes {
             return Err(format!("the answer is longer than {most_bytes} bytes"));
@@ -122,7 +122,7 @@ async fn read_answer(response: ResponseFuture, most_bytes: usize) -> Result<Call
     Ok(answer_of(&trailers, message_of(received.freeze())))
 }
 
-/// The first message of a body; empty if it is compressed, because the server was not told that it may be.
+/// The first message of a body; empty if it is compressed, because the request does not allow that.
 fn message_of(mut body: Bytes) -> Bytes {
     if body.len() < HEAD_BYTES || body[0] != 0 {
         return Bytes::new();
@@ -143,7 +143,7 @@ fn answer_of(fields: &HeaderMap, body: Bytes) -> CallAnswer {
     }
 }
 
-/// The answer that an HTTP status stands for, as gRPC maps it.
+/// The answer that corresponds to an HTTP status, as gRPC maps it.
 fn of_http_status(status: StatusCode) -> CallAnswer {
     let code = match status.as_u16() {
         429 | 502..=504 => UNAVAILABLE,

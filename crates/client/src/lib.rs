@@ -102,15 +102,15 @@ impl HttpClient {
         })
     }
 
-    /// The same client, which connects to addresses of the public internet only, whatever a name resolves to:
-    /// for addresses that come from outside.
+    /// The same client, which connects to addresses of the public internet only, after the resolution of a
+    /// name: for addresses from outside.
     #[must_use]
     pub fn for_public_addresses(self) -> HttpClient {
         HttpClient { is_public_only: true, ..self }
     }
 
     /// Checks whether an address may be requested: `https://`, or `http://` on this machine, where the answer
-    /// cannot be changed on the way. The error says what is wrong.
+    /// cannot be changed in transit. The error describes the problem.
     pub fn check_url(url: &str) -> Result<(), String> {
         let uri: Uri = url.parse().map_err(|error| format!("is not an address: {error}"))?;
         match (uri.scheme_str(), uri.host()) {

@@ -1,5 +1,5 @@
 //! Which addresses are those of servers in the public internet. Others may be services of this machine or its
-//! network, which requests that come from outside must not reach through this server.
+//! network, which requests from outside must not reach through this server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -41,7 +41,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let last_v4 = Ipv4Addr::from_bits(address.to_bits() as u32);
     match segments {
-        // NAT64 (RFC 6052) leads to an address of version 4.
+        // NAT64 (RFC 6052) translates to an address of version 4.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(last_v4),
         // Addresses that are in use begin with 001. Of these, 2001::/23 is for protocols, with Teredo,
         // 2002::/16 is 6to4, and 2001:db8::/32 and 3fff::/20 are for documentation.

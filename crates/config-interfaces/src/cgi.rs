@@ -18,7 +18,7 @@ pub struct CgiConfig {
     pub interpreter: Option<PathBuf>,
     /// The user under which they run; empty: that of the server.
     pub user: String,
-    /// The permissions, in octal, that files made by them do not get.
+    /// The permissions, in octal, that files that they create do not get.
     pub umask: String,
     /// Their niceness.
     pub niceness: u64,
@@ -26,9 +26,9 @@ pub struct CgiConfig {
     pub no_new_privileges: bool,
     /// Variables of their environment.
     pub environment: BTreeMap<String, String>,
-    /// They see `Authorization`.
+    /// They receive `Authorization`.
     pub pass_authorization: bool,
-    /// Processes that they leave behind may continue.
+    /// Processes that they started may continue after their end.
     pub background: bool,
     /// How many run at a time.
     pub concurrency: u64,
@@ -143,7 +143,7 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "umask",
             default: Some("\"022\""),
             example: "\"077\"",
-            documentation: "The permissions, in octal, that files made by the programs do not get.",
+            documentation: "The permissions, in octal, that files that the programs create do not get.",
             kind: Kind::Checked {
                 what: "three octal digits",
                 parse: |text, _| parse_umask(text).map(|_| text.to_string()),
@@ -169,8 +169,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "environment",
             default: Some("{}"),
             example: "{ GIT_PROJECT_ROOT = \"/srv/git\" }",
-            documentation: "Variables for the programs' environment, which replace those that it would have. \
-                The programs inherit nothing from the server's environment; PATH is \
+            documentation: "Variables for the programs' environment, in addition to those of CGI, or in \
+                place of them. The programs inherit no variables of the server's environment; PATH is \
                 `/usr/local/bin:/usr/bin:/bin` unless set here.",
             kind: Kind::Fields {
                 what: "table from names of variables to values",
@@ -182,7 +182,7 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "pass_authorization",
             default: Some("false"),
             example: "true",
-            documentation: "The programs see the field Authorization, as HTTP_AUTHORIZATION. \
+            documentation: "Whether the programs receive the field Authorization, as HTTP_AUTHORIZATION. \
                 Only for programs that check users themselves: the field holds passwords.",
             kind: Kind::Boolean(|cgi, value| cgi.pass_authorization = value),
         },
@@ -224,9 +224,9 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "first_byte_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a program may take until it prints something; the time starts again \
-                whenever it reads a part of the request's body. After that it is ended, and the answer is \
-                504.",
+            documentation: "How long a program may take until it prints its first output; the time starts \
+                again whenever it reads a part of the request's body. After that it is ended, and the answer \
+                is 504.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,
@@ -237,8 +237,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "idle_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a program may neither print nor read anything after that, and how long \
-                it may take to end after it has closed its output.",
+            documentation: "How long a program may neither print nor read after that, and how long it may \
+                take to end after it has closed its output.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,
@@ -280,7 +280,7 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "spool_bytes",
             default: Some("\"64MiB\""),
             example: "\"1MiB\"",
-            documentation: "The largest request body whose length is not known beforehand (chunked). \
+            documentation: "The largest request body whose length is not stated in its head (chunked). \
                 Programs need the length, so the body is first received into a file. A larger body is \
                 answered with 413. Other bodies are passed on as they arrive, and `limits.body_bytes` holds \
                 for all.",
@@ -342,7 +342,7 @@ fn check_user(text: &str) -> Result<(), String> {
     }
 }
 
-/// The number that three octal digits stand for.
+/// The number that three octal digits represent.
 pub fn parse_umask(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(text);
     u32::from_str_radix(digits, 8)

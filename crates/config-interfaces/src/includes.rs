@@ -51,7 +51,7 @@ pub struct IncludesConfig {
 /// `xbithack`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XBitHack {
-    /// Permissions do not matter.
+    /// Permissions are ignored.
     Off,
     /// An HTML file that its owner may execute is a page with directives.
     On,
@@ -133,7 +133,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             kind: Kind::Choice(&[
                 Choice {
                     word: "off",
-                    meaning: "permissions do not matter",
+                    meaning: "permissions are ignored",
                     set: |includes| includes.xbithack = XBitHack::Off,
                 },
                 Choice {
@@ -172,8 +172,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "expressions",
             default: Some("\"apache-2.4\""),
             example: "\"legacy\"",
-            documentation: "Which server's language the pages use, where the servers differ: in the \
-                conditions of `if` and `elif`, and with `nginx` in more, see [Coming from \
+            documentation: "The server whose language the pages use. The languages differ in the conditions \
+                of `if` and `elif`, and that of `nginx` in more, see [Coming from \
                 nginx](includes.md#coming-from-nginx).",
             kind: Kind::Choice(&[
                 Choice {
@@ -259,8 +259,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "depth",
             default: Some("16"),
             example: "8",
-            documentation: "How deep pages may include each other. A page that includes itself is an error \
-                at once.",
+            documentation: "How deep pages may include each other. A page that includes itself is always an \
+                error.",
             kind: Kind::Number { least: 0, most: 64, set: |includes, value| includes.depth = value as usize },
         },
         Key {

@@ -1,4 +1,4 @@
-//! The keys of the interfaces: what a route says about the programs, applications and origins that answer its
+//! The keys of the interfaces: the settings of the programs, applications and origins that answer a route's
 //! requests.
 //!
 //! Each module has the struct of a section, and the section with its keys. The route that contains these

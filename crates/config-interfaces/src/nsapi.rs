@@ -29,7 +29,7 @@ pub struct NsapiConfig {
     pub queue: usize,
     /// Bytes of a thread's stack.
     pub stack_bytes: u64,
-    /// How long a function may do nothing.
+    /// How long a function may be inactive.
     pub function_timeout: Duration,
 }
 
@@ -162,11 +162,11 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "function_timeout",
             default: Some("\"300s\""),
             example: "\"30s\"",
-            documentation: "How long a function on a thread may do nothing: neither end nor read nor write. \
-                After that the request gets 504 Gateway Timeout, or its answer breaks off; a request that \
-                has waited this long for a thread gets 503. The thread cannot be ended: another replaces it, \
-                at most as many as `threads`; a process of plug-ins is restarted when that many functions \
-                hang in it. 0: no limit.",
+            documentation: "How long a function on a thread may be inactive: it neither reads nor writes nor \
+                ends. After that the request is answered with 504 Gateway Timeout, or its answer is cut off; \
+                a request that has waited this long for a thread gets 503. The thread cannot be ended: \
+                another thread replaces it, at most as many as `threads`. A process of plug-ins is restarted \
+                when that many of its functions hang. 0: no limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: DAY,
@@ -178,7 +178,7 @@ pub static NSAPI: Section<NsapiConfig> = Section {
 
 fn line(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("an empty line says nothing".to_string()),
+        "" => Err("an empty line has no effect".to_string()),
         trimmed if trimmed.contains(['\n', '\r', '\0']) => Err("a line holds no line break".to_string()),
         trimmed => Ok(trimmed.to_string()),
     }

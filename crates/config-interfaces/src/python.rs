@@ -86,15 +86,15 @@ pub static PYTHON: Section<PythonConfig> = Section {
             name: "directory",
             default: Some("\".\""),
             example: "\"/srv/shop\"",
-            documentation: "The current directory of the workers, in which modules are looked for first.",
+            documentation: "The current directory of the workers, in which modules are searched for first.",
             kind: Kind::Directory(|python, value| python.settings.directory = value),
         },
         Key {
             name: "path",
             default: Some("[]"),
             example: "[\"/srv/shop/lib\"]",
-            documentation: "More directories in which modules are looked for, after `directory`, with their \
-                whole paths.",
+            documentation: "More directories in which modules are searched for, after `directory`, as \
+                absolute paths.",
             kind: Kind::CheckedArray {
                 what: "array of absolute paths",
                 parse: absolute_path,
@@ -113,7 +113,7 @@ pub static PYTHON: Section<PythonConfig> = Section {
             name: "workers",
             default: Some("0"),
             example: "4",
-            documentation: "Worker processes. 0: as many as there are processors.",
+            documentation: "The number of worker processes. 0: the number of processors.",
             kind: Kind::Number {
                 least: 0,
                 most: 256,
@@ -164,9 +164,9 @@ pub static PYTHON: Section<PythonConfig> = Section {
             name: "script_name",
             default: Some("\"\""),
             example: "\"/shop\"",
-            documentation: "The place of the application among the paths of the site: `SCRIPT_NAME` of WSGI, \
-                which `PATH_INFO` is then without, and `root_path` of ASGI. Empty: the application sees \
-                whole paths.",
+            documentation: "The path of the site below which the application is mounted: `SCRIPT_NAME` of \
+                WSGI, which `PATH_INFO` then does not contain, and `root_path` of ASGI. Empty: the \
+                application receives whole paths.",
             kind: Kind::Checked {
                 what: "path",
                 parse: |text, _| script_name(text),

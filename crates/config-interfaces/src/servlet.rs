@@ -24,7 +24,7 @@ impl Default for JavaConfig {
 /// `[site.route.servlet]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServletConfig {
-    /// The applications. An empty context stands for the context of the route's path.
+    /// The applications. An empty context is the context of the route's path.
     pub settings: RouteSettings,
     /// The route's `ajp` answers instead: the applications are in separate containers.
     pub is_over_ajp: bool,
@@ -49,9 +49,8 @@ impl ServletConfig {
 pub static JAVA: Section<JavaConfig> = Section {
     name: "java",
     repeated: false,
-    documentation: "The Java virtual machine, for routes with `servlet`. \
-        A server has one, which starts when a route first needs it; a later change here needs a restart. See \
-        [servlets](servlet.md).",
+    documentation: "The Java virtual machine, for routes with `servlet`. A server has one, which starts when \
+        a route first needs it. A later change of this section needs a restart. See [servlets](servlet.md).",
     blank: || JavaConfig {
         settings: JavaSettings {
             home: None,
@@ -67,8 +66,8 @@ pub static JAVA: Section<JavaConfig> = Section {
             name: "home",
             default: Some("\"\""),
             example: "\"/usr/lib/jvm/java-17-openjdk-amd64\"",
-            documentation: "Where Java is installed, version 17 or later. \
-                Empty: JAVA_HOME, the `java` on the PATH, or the newest in `/usr/lib/jvm` and the like.",
+            documentation: "Where Java is installed, version 17 or later. Empty: JAVA_HOME, the `java` on \
+                the PATH, or the newest in `/usr/lib/jvm` and similar directories.",
             kind: Kind::File(|java, value| java.settings.home = value),
         },
         Key {
@@ -84,8 +83,8 @@ pub static JAVA: Section<JavaConfig> = Section {
             name: "options",
             default: Some("[]"),
             example: "[\"-XX:+UseParallelGC\", \"-Duser.timezone=UTC\"]",
-            documentation: "Options for the virtual machine, as the command `java` takes them. \
-                With a wrong one Java does not start; the log says so, and servlets get 503.",
+            documentation: "Options for the virtual machine, as the command `java` takes them. With a wrong \
+                option Java does not start; this is logged, and requests for servlets are answered with 503.",
             kind: Kind::CheckedArray {
                 what: "array of options",
                 parse: option,
@@ -113,8 +112,7 @@ pub static JAVA: Section<JavaConfig> = Section {
             name: "class_path",
             default: Some("[]"),
             example: "[\"/usr/share/java/postgresql.jar\"]",
-            documentation: "Jars that all applications may use, such as database drivers, with their whole \
-                paths.",
+            documentation: "Jars that all applications may use, such as database drivers, as absolute paths.",
             kind: Kind::CheckedArray {
                 what: "array of absolute paths",
                 parse: absolute_path,
@@ -220,17 +218,17 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("true"),
             example: "false",
             documentation: "Whether an isolated route has a second process, in which Java has started but no \
-                application runs. It takes over within a second when the first one ends. It costs the memory \
-                of an idle Java, some 60 MB.",
+                application runs. It replaces the first process within a second after that has ended. It \
+                needs the memory of an idle Java, about 60 MB.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.standby = value),
         },
         Key {
             name: "node",
             default: Some("\"\""),
             example: "\"a\"",
-            documentation: "The name of this server among several behind a balancer, which sessions carry \
-                (`jvmRoute`): a session's identifier ends in a dot and this name, by which the balancer \
-                finds the right server. Empty: none.",
+            documentation: "The name of this server among several servers of a balancer (`jvmRoute`): the \
+                identifier of a session ends with a dot and this name, by which the balancer selects the \
+                server. Empty: none.",
             kind: Kind::Token(|servlet, value| servlet.settings.node = value),
         },
         Key {
@@ -239,15 +237,16 @@ pub static SERVLET: Section<ServletConfig> = Section {
             example: "\"tomcat-users.xml\"",
             documentation: "Users with their passwords and roles, in a file like Tomcat's tomcat-users.xml, \
                 for applications with their own login. Empty: no user can log in to these. The application \
-                also sees a user that the server has authenticated, without roles.",
+                also receives the name of a user that the server has authenticated, without roles.",
             kind: Kind::File(|servlet, value| servlet.settings.users = value),
         },
         Key {
             name: "reload",
             default: Some("true"),
             example: "false",
-            documentation: "Restarts an application when its WAR, its web.xml or its context.xml changes. \
-                Its requests wait meanwhile, its sessions are kept, and no other application is affected.",
+            documentation: "Whether an application restarts when its WAR, its web.xml or its context.xml \
+                changes. Its requests wait during the restart, its sessions are kept, and no other \
+                application is affected.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.reload = value),
         },
         Key {
@@ -282,8 +281,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "error_text",
             default: Some("true"),
             example: "false",
-            documentation: "Whether the container's error pages show what an application says with \
-                `sendError(code, text)`. Exceptions, their texts and stacks are only in the error log.",
+            documentation: "Whether the container's error pages show the text of `sendError(code, text)`. \
+                Exceptions, their texts and stacks are only in the error log.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.error_text = value),
         },
         Key {
@@ -303,8 +302,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"2MiB\""),
             example: "\"256KiB\"",
             documentation: "The longest form that Tomcat reads into parameters; the parameters of a longer \
-                one are missing, and the error log says so. Only `limits.body_bytes` limits uploads that a \
-                servlet reads itself.",
+                one are missing, which is logged in the error log. Only `limits.body_bytes` limits uploads \
+                that a servlet reads itself.",
             kind: Kind::Size {
                 least: 0,
                 most: 1 << 30,
@@ -317,7 +316,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             example: "64",
             documentation: "Threads that answer requests of this route at a time, as Tomcat's maxThreads and \
                 the iPlanet servers' RqThrottle. They are started when needed. `\"virtual\"`: each request \
-                has a virtual thread of its own, without a limit; it takes Java 21 or later.",
+                has a virtual thread of its own, without a limit; it needs Java 21 or later.",
             kind: Kind::NumberOrWord {
                 word: "virtual",
                 set_word: |servlet| servlet.settings.has_virtual_threads = true,
@@ -379,9 +378,9 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "drain_timeout",
             default: Some("\"30s\""),
             example: "\"5m\"",
-            documentation: "How long requests under way, including WebSockets, may continue in an \
-                application that was replaced, and in those of a route that a reload has changed or removed. \
-                New requests go to the new application at once.",
+            documentation: "How long running requests, including WebSockets, may continue in an application \
+                that was replaced, and in those of a route that a reload has changed or removed. New \
+                requests are sent to the new application at once.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(24 * 60 * MINUTE.as_secs()),

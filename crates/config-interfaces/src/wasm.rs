@@ -20,9 +20,9 @@ pub struct WasmConfig {
     pub compiled: Option<PathBuf>,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
-    /// What `wasi:config` gives it.
+    /// The values that `wasi:config` returns to it.
     pub config: BTreeMap<String, String>,
-    /// The buckets that `wasi:keyvalue` gives it.
+    /// The buckets that it may open by `wasi:keyvalue`.
     pub buckets: Vec<String>,
     /// Bytes of the keys and values of a bucket.
     pub bucket_size: u64,
@@ -50,7 +50,7 @@ impl WasmConfig {
     /// Origins that it may send requests to, with the settings of the client for each.
     pub fn clients(&self) -> impl Iterator<Item = (&str, ProxyConfig)> {
         self.outgoing.iter().map(|origin| {
-            // The origin learns of the visitor what the component tells it.
+            // The origin receives only the data about the visitor that the component sends.
             let forward = ProxyForwardConfig {
                 x_forwarded: Forward::Off,
                 forwarded: Forward::Off,
@@ -111,7 +111,7 @@ fn blank() -> WasmConfig {
     }
 }
 
-/// The keys of a component, wherever it stands.
+/// The keys of a component, in each section that has one.
 const KEYS: &[Key<WasmConfig>] = &[
     Key {
         name: "component",
@@ -125,8 +125,8 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "compiled",
         default: Some("\"/var/cache/touchstone/wasm\""),
         example: "\"/var/cache/touchstone/wasm\"",
-        documentation: "The directory for compiled components, so that each is compiled only once. It \
-                must belong to the server's user, and no other user may write to it; it is made if it is \
+        documentation: "The directory for compiled components, so that each is compiled only once. It must \
+                belong to the server's user, and no other user may write to it; it is created if it is \
                 missing. If it cannot be used, or is `\"\"`, components are compiled at each start.",
         kind: Kind::File(|wasm, value| wasm.compiled = value),
     },
@@ -134,8 +134,8 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "environment",
         default: Some("{}"),
         example: "{ LEVEL = \"debug\" }",
-        documentation: "Variables of the component's environment. It inherits nothing from that of the \
-                server.",
+        documentation: "Variables of the component's environment. It inherits no variables of the server's \
+                environment.",
         kind: Kind::Fields {
             what: "table from names of variables to values",
             check: |_, _| Ok(()),
@@ -146,7 +146,7 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "config",
         default: Some("{}"),
         example: "{ greeting = \"hello\" }",
-        documentation: "What `wasi:config/store` gives the component.",
+        documentation: "The values that `wasi:config/store` returns to the component.",
         kind: Kind::Fields {
             what: "table from names to values",
             check: |_, _| Ok(()),
@@ -159,7 +159,8 @@ const KEYS: &[Key<WasmConfig>] = &[
         example: "[\"sessions\"]",
         documentation: "The buckets of keys and values that the component may open by `wasi:keyvalue`. They \
                 belong to the site: all components of it that name a bucket share it, with all instances of \
-                them. They lie in the memory of the process: a reload keeps them, its end does not.",
+                them. They are in the memory of the process: a reload keeps them, and they are lost when the \
+                process ends.",
         kind: Kind::CheckedArray {
             what: "array of names",
             parse: bucket,
@@ -178,9 +179,9 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "directories",
         default: Some("[]"),
         example: "[\"/data=/srv/data\"]",
-        documentation: "Directories that the component may read, and nothing else of the disk: \
-                `\"/srv/data\"`, or with the component's name for it in front: `\"/data=/srv/data\"`. It \
-                cannot write. Paths are absolute.",
+        documentation: "The only directories that the component may read: `\"/srv/data\"`, or with the path \
+                that the component uses before it: `\"/data=/srv/data\"`. It cannot write. Paths are \
+                absolute.",
         kind: Kind::CheckedArray {
             what: "array of absolute paths of directories",
             parse: |text| directory(text).map(|_| text.to_string()),
@@ -191,9 +192,9 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "outgoing",
         default: Some("[]"),
         example: "[\"https://api.example.com\"]",
-        documentation: "Origins that the component may send requests to, made by the server's own \
-                client: scheme, host, and port if it is not that of the scheme. All other requests fail with \
-                `HTTP-request-denied`. Empty: it may send none.",
+        documentation: "Origins to which the component may send requests, through the server's own client: \
+                scheme, host, and port if it is not the default port of the scheme. All other requests fail \
+                with `HTTP-request-denied`. Empty: it may send none.",
         kind: Kind::CheckedArray {
             what: "array of origins",
             parse: origin,
@@ -204,9 +205,9 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "reuse",
         default: Some("1"),
         example: "100",
-        documentation: "Requests that an instance answers, one after another. 1: each request gets a fresh \
-                instance, so that no data of one client is left for the next. More is faster; then the \
-                component must not keep what belongs to one visitor.",
+        documentation: "Requests that an instance answers, one after another. 1: each request gets a new \
+                instance, so that no data of one client remains for the next. A larger number is faster; \
+                then the component must not keep data of a visitor.",
         kind: Kind::Number { least: 1, most: 1_000_000, set: |wasm, value| wasm.reuse = value },
     },
     Key {
@@ -241,9 +242,9 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "answer_timeout",
         default: Some("\"60s\""),
         example: "\"10s\"",
-        documentation: "How long a request waits for the head of the answer: after that it gets 504 \
-                Gateway Timeout. Also the longest pause between two pieces of the body, and how long an \
-                instance may go on after its answer. 0: no limit.",
+        documentation: "How long a request waits for the head of the answer: after that it gets 504 Gateway \
+                Timeout. Also the longest pause between two pieces of the body, and how long an instance may \
+                continue after its answer. 0: no limit.",
         kind: Kind::Duration {
             least: Duration::ZERO,
             most: DAY,
@@ -287,7 +288,7 @@ pub fn directory(text: &str) -> Result<(&str, &str), String> {
     Ok((name, path))
 }
 
-/// Checks an origin, and gives it in the form in which origins are compared.
+/// Checks an origin, and returns it in the form in which origins are compared.
 fn origin(text: &str) -> Result<String, String> {
     let wrong = || format!("{text:?} is not an origin, such as \"https://api.example.com\"");
     let lower = text.to_ascii_lowercase();

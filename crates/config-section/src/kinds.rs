@@ -1,7 +1,7 @@
-//! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a
-//! problem at the value's place.
+//! Reads the value of a key by its [`Kind`], checks it and stores it; an error becomes a problem at the
+//! value's place.
 //!
-//! Only `value` and `choice` know the struct of the section. The rest is compiled once, and not for each
+//! Only `value` and `choice` depend on the struct of the section. The rest is compiled once, and not for each
 //! section.
 
 use std::collections::{BTreeMap, HashSet};
@@ -27,26 +27,26 @@ impl Reader<'_> {
             },
             Kind::NumberOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
             Kind::Number { least, most, set } | Kind::NumberOrWord { least, most, set, .. } => {
-                give(self.number(name, value, *least, *most), *set, target);
+                store(self.number(name, value, *least, *most), *set, target);
             }
-            Kind::Share(set) => give(self.share(name, value), *set, target),
+            Kind::Share(set) => store(self.share(name, value), *set, target),
             Kind::SizeOrAuto { .. } if is_text(value, "auto") => {}
             Kind::Size { least, most, set } | Kind::SizeOrAuto { least, most, set } => {
-                give(self.size(name, value, *least, *most), *set, target);
+                store(self.size(name, value, *least, *most), *set, target);
             }
             Kind::Duration { least, most, set } => {
-                give(self.duration(name, value, *least, *most), *set, target);
+                store(self.duration(name, value, *least, *most), *set, target);
             }
             Kind::Choice(choices) => self.choice(name, value, choices, target),
             Kind::LogDestination(set) => {
                 let parsed = self.text(name, value, &|text| values::parse_log_destination(text, base));
-                give(parsed, *set, target);
+                store(parsed, *set, target);
             }
             Kind::LineFormat(set) => {
-                give(self.text(name, value, &AccessLogFormat::parse), *set, target);
+                store(self.text(name, value, &AccessLogFormat::parse), *set, target);
             }
             Kind::Directory(set) => {
-                give(self.text(name, value, &|text| values::parse_path(text, base)), *set, target);
+                store(self.text(name, value, &|text| values::parse_path(text, base)), *set, target);
             }
             Kind::FileOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
             Kind::File(set) | Kind::FileOrWord { set, .. } => {
@@ -54,24 +54,24 @@ impl Reader<'_> {
                     "" => Ok(None),
                     path => values::parse_path(path, base).map(Some),
                 };
-                give(self.text(name, value, &file), *set, target);
+                store(self.text(name, value, &file), *set, target);
             }
             Kind::Files(set) => {
-                give(self.array(name, value, &|text| values::parse_path(text, base)), *set, target);
+                store(self.array(name, value, &|text| values::parse_path(text, base)), *set, target);
             }
             Kind::HeaderValue(set) => {
-                give(self.text(name, value, &values::parse_header_value), *set, target);
+                store(self.text(name, value, &values::parse_header_value), *set, target);
             }
-            Kind::Token(set) => give(self.text(name, value, &values::parse_token_or_empty), *set, target),
-            Kind::FileNames(set) => give(self.array(name, value, &values::parse_file_name), *set, target),
-            Kind::Hosts(set) => give(self.array(name, value, &values::parse_host), *set, target),
+            Kind::Token(set) => store(self.text(name, value, &values::parse_token_or_empty), *set, target),
+            Kind::FileNames(set) => store(self.array(name, value, &values::parse_file_name), *set, target),
+            Kind::Hosts(set) => store(self.array(name, value, &values::parse_host), *set, target),
             Kind::ListenAddresses(set) => {
                 self.not_empty(name, value, "at least one address");
-                give(self.array(name, value, &|text| ListenAddress::read(text, base)), *set, target);
+                store(self.array(name, value, &|text| ListenAddress::read(text, base)), *set, target);
             }
-            Kind::MediaTypes(set) => give(self.media_types(name, value), *set, target),
+            Kind::MediaTypes(set) => store(self.media_types(name, value), *set, target),
             Kind::ContentCodings(set) => {
-                give(self.array(name, value, &values::parse_content_coding), *set, target);
+                store(self.array(name, value, &values::parse_content_coding), *set, target);
             }
             Kind::CompressionLevels(set) => {
                 for (coding, level) in self.compression_levels(name, value) {
@@ -82,20 +82,20 @@ impl Reader<'_> {
                 set(target, self.error_pages(name, value));
             }
             Kind::SocketAddresses(set) => {
-                give(self.array(name, value, &|text| ListenAddress::read(text, base)), *set, target);
+                store(self.array(name, value, &|text| ListenAddress::read(text, base)), *set, target);
             }
             Kind::Networks(set) => {
-                give(self.array(name, value, &|text| text.parse::<Network>()), *set, target);
+                store(self.array(name, value, &|text| text.parse::<Network>()), *set, target);
             }
             Kind::Checked { parse, set, .. } => {
-                give(self.text(name, value, &|text| parse(text, base)), *set, target);
+                store(self.text(name, value, &|text| parse(text, base)), *set, target);
             }
-            Kind::CheckedArray { parse, set, .. } => give(self.array(name, value, parse), *set, target),
+            Kind::CheckedArray { parse, set, .. } => store(self.array(name, value, parse), *set, target),
             Kind::CheckedOneOrMore { parse, set, .. } => {
-                give(self.one_or_more(name, value, *parse), *set, target);
+                store(self.one_or_more(name, value, *parse), *set, target);
             }
-            Kind::Fields { check, set, .. } => give(self.fields(name, value, *check), *set, target),
-            Kind::Pairs { check, set, .. } => give(self.pairs(name, value, *check), *set, target),
+            Kind::Fields { check, set, .. } => store(self.fields(name, value, *check), *set, target),
+            Kind::Pairs { check, set, .. } => store(self.pairs(name, value, *check), *set, target),
             Kind::Table { read } | Kind::Tables { read } => tables = read(self, value, target),
         }
         KeyPlaces { value: self.place(value.span().start), items: self.item_places(value), tables }
@@ -283,8 +283,7 @@ impl Reader<'_> {
             };
             let Some(media_type) = self.text(name, value, &values::parse_media_type) else { continue };
             if types.insert(ending.clone(), media_type).is_some() {
-                let message =
-                    format!("'{name}': the ending {ending:?} is listed twice; case does not matter");
+                let message = format!("'{name}': the ending {ending:?} is listed twice; case is ignored");
                 self.problem(self.place(key.span().start), message);
             }
         }
@@ -311,7 +310,7 @@ impl Reader<'_> {
                 let written = values::shorten(field);
                 self.problem(place, format!("'{name}': {written:?} is not the name of a header field"));
             } else if !seen.insert(field.to_ascii_lowercase()) {
-                self.problem(place, format!("'{name}': {field:?} is listed twice; case does not matter"));
+                self.problem(place, format!("'{name}': {field:?} is listed twice; case is ignored"));
             } else {
                 let Some(text) = self.text(name, value, &values::parse_header_value) else { continue };
                 match check(field, &text) {
@@ -441,8 +440,8 @@ impl Reader<'_> {
     }
 }
 
-/// Puts what was read where it belongs.
-fn give<C, T>(read: Option<T>, set: fn(&mut C, T), target: &mut C) {
+/// Stores the value that was read.
+fn store<C, T>(read: Option<T>, set: fn(&mut C, T), target: &mut C) {
     if let Some(read) = read {
         set(target, read);
     }

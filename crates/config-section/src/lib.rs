@@ -31,7 +31,7 @@ use touchstone_http::content_coding::ContentCoding;
 
 use reader::{Reader, Value};
 
-/// A section: the keys that stand together and the struct that they fill.
+/// A section: its keys and the struct that they fill.
 pub struct Section<C: 'static> {
     /// The name between the brackets.
     pub name: &'static str,
@@ -41,7 +41,8 @@ pub struct Section<C: 'static> {
     pub documentation: &'static str,
     /// Its keys, in the order of the documentation.
     pub keys: &'static [Key<C>],
-    /// The struct before any key has been read; every field is set again by the defaults or must be given.
+    /// The struct before any key has been read; every field is then set by its default, or its key is
+    /// required.
     pub blank: fn() -> C,
 }
 
@@ -65,9 +66,9 @@ pub struct Key<C: 'static> {
     pub default: Option<&'static str>,
     /// A value that makes sense, as it would be written.
     pub example: &'static str,
-    /// What it does, with its units and limits. The first sentence stands for the whole in short lists.
+    /// What it does, with its units and limits. Short lists have only the first sentence.
     pub documentation: &'static str,
-    /// What the value may be, and where it goes.
+    /// The valid values, and the field in which the value is stored.
     pub kind: Kind<C>,
 }
 
@@ -88,10 +89,10 @@ pub enum Kind<C: 'static> {
         least: u64,
         /// The most that is accepted.
         most: u64,
-        /// Where it goes.
+        /// Stores the value.
         set: fn(&mut C, u64),
     },
-    /// A whole number in a range, or one word that stands for something else.
+    /// A whole number in a range, or one word with a special meaning.
     NumberOrWord {
         /// The word.
         word: &'static str,
@@ -101,7 +102,7 @@ pub enum Kind<C: 'static> {
         least: u64,
         /// The most that is accepted.
         most: u64,
-        /// Where the number goes.
+        /// Stores the number.
         set: fn(&mut C, u64),
     },
     /// A part of a whole: a number from 0 to 1, in millionths.
@@ -112,7 +113,7 @@ pub enum Kind<C: 'static> {
         least: u64,
         /// The most that is accepted.
         most: u64,
-        /// Where it goes.
+        /// Stores the value.
         set: fn(&mut C, u64),
     },
     /// Bytes as above, or `"auto"`, the default: the server finds the size.
@@ -121,7 +122,7 @@ pub enum Kind<C: 'static> {
         least: u64,
         /// The most that is accepted.
         most: u64,
-        /// Where the size goes; nothing is set for `"auto"`.
+        /// Stores the size; not called for `"auto"`.
         set: fn(&mut C, u64),
     },
     /// A span of time: text such as `"10s"`.
@@ -130,7 +131,7 @@ pub enum Kind<C: 'static> {
         least: Duration,
         /// The most that is accepted.
         most: Duration,
-        /// Where it goes.
+        /// Stores the value.
         set: fn(&mut C, Duration),
     },
     /// One of a few words.
@@ -145,13 +146,13 @@ pub enum Kind<C: 'static> {
     File(fn(&mut C, Option<PathBuf>)),
     /// An array of files.
     Files(fn(&mut C, Vec<PathBuf>)),
-    /// A file, or one word that stands for something else; empty: none.
+    /// A file, or one word with a special meaning; empty: none.
     FileOrWord {
         /// The word.
         word: &'static str,
         /// The effect of the word.
         set_word: fn(&mut C),
-        /// Where the file goes.
+        /// Stores the file.
         set: fn(&mut C, Option<PathBuf>),
     },
     /// The value of a header field; empty: none.
@@ -180,27 +181,27 @@ pub enum Kind<C: 'static> {
     Checked {
         /// What it is, in a few words.
         what: &'static str,
-        /// Checks it, and gives it as it is kept.
+        /// Checks it, and returns the form that is stored.
         parse: fn(&str, &Path) -> Result<String, String>,
-        /// Where it goes.
+        /// Stores the value.
         set: fn(&mut C, String),
     },
     /// An array of strings with a form of their own.
     CheckedArray {
         /// What they are, in a few words.
         what: &'static str,
-        /// Checks one, and gives it as it is kept.
+        /// Checks one, and returns the form that is stored.
         parse: fn(&str) -> Result<String, String>,
-        /// Where they go.
+        /// Stores the values.
         set: fn(&mut C, Vec<String>),
     },
     /// One string with a form of its own, or an array of at least one of them.
     CheckedOneOrMore {
         /// What they are, in a few words.
         what: &'static str,
-        /// Checks one, and gives it as it is kept.
+        /// Checks one, and returns the form that is stored.
         parse: fn(&str) -> Result<String, String>,
-        /// Where they go.
+        /// Stores the values.
         set: fn(&mut C, Vec<String>),
     },
     /// A table of strings whose names are free; both are checked together.
@@ -218,36 +219,36 @@ pub enum Kind<C: 'static> {
         what: &'static str,
         /// Checks one name and value, which have the form of a field already.
         check: fn(&str, &str) -> Result<(), String>,
-        /// Where they go.
+        /// Stores the values.
         set: fn(&mut C, BTreeMap<String, String>),
     },
     /// A table that is a section of its own.
     Table {
-        /// Reads it, and gives its places.
+        /// Reads it, and returns its places.
         read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
     },
     /// An array of tables, each a section of its own.
     Tables {
-        /// Reads them, and gives the places of each.
+        /// Reads them, and returns the places of each.
         read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
     },
 }
 
-/// The default of a table that is not there unless it is written.
+/// The default of a table that is absent unless it is written.
 pub const ABSENT: &str = "";
 
 /// One of the words that a [`Kind::Choice`] accepts.
 pub struct Choice<C: 'static> {
     /// The word.
     pub word: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
     /// Its effect.
     pub set: fn(&mut C),
 }
 
-/// Numbers of the table fit, because their ranges do; on a machine with short words the largest stands for
-/// more.
+/// Numbers of the table fit, because their ranges do. On a machine with short words a larger number becomes
+/// the largest.
 pub fn as_usize(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -13,13 +13,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::values;
 
-/// The kernel has room for 108 bytes including a zero: behind a path, before an abstract name (unix(7)).
+/// The kernel allows 108 bytes including a zero byte: after a path, before an abstract name (unix(7)).
 const LONGEST_SOCKET_NAME_BYTES: usize = 107;
 
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListenAddress {
-    /// TCP, and UDP where that is spoken too.
+    /// TCP, and UDP where that is used too.
     Ip(SocketAddr),
     /// A unix socket for connections.
     Unix(UnixSocketName),
@@ -59,9 +59,9 @@ impl ListenAddress {
         }
     }
 
-    /// The address as programs and origins are told it. A unix socket has none, and the port is the one that
-    /// the scheme implies.
-    pub fn told(self, is_tls: bool) -> SocketAddr {
+    /// The address in the form that programs and origins receive. A unix socket has none, and the port is the
+    /// one that the scheme implies.
+    pub fn for_programs(self, is_tls: bool) -> SocketAddr {
         let port = if is_tls { 443 } else { 80 };
         self.ip().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
     }
@@ -137,7 +137,7 @@ fn kept(name: &str) -> &'static str {
     }
 }
 
-/// Internet addresses have the hash of their own type: names of files on disk are made of it.
+/// Internet addresses have the hash of their own type: names of files on disk are made from it.
 impl Hash for ListenAddress {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self {
@@ -201,7 +201,7 @@ mod tests {
         let path = read("unix:/run/a.sock").unwrap();
         assert_eq!(path, read("unix:/run/a.sock").unwrap());
         assert_eq!(path.unix().unwrap().path(), Some(Path::new("/run/a.sock")));
-        assert_eq!(path.told(true), "0.0.0.0:443".parse().unwrap());
+        assert_eq!(path.for_programs(true), "0.0.0.0:443".parse().unwrap());
         let name = read("unix:@site").unwrap().unix().unwrap();
         assert_eq!((name.path(), name.to_bind()), (None, PathBuf::from("\0site")));
         assert_eq!(Some(name), UnixSocketName::of_abstract_name(b"site"));

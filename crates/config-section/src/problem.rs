@@ -1,11 +1,11 @@
-//! What is wrong with a configuration, and where: the form in which every refusal is said, and the places of
-//! the keys that were read, for problems that show only later.
+//! The problems of a configuration with their places: the form of every refusal, and the places of the keys
+//! that were read, for problems that are found later.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One thing that is wrong with a configuration. It displays as `file:line:column: message`.
+/// One problem of a configuration. It displays as `file:line:column: message`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The file as the user named it; empty where there is none (the quick form).
@@ -14,7 +14,7 @@ pub struct ConfigProblem {
     pub line: usize,
     /// The column in characters, from 1; 0: the file as a whole.
     pub column: usize,
-    /// What is wrong and, where it can be said, what to write instead.
+    /// The problem and, where possible, what to write instead.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for ConfigProblem {
 
 impl std::error::Error for ConfigProblem {}
 
-/// A place in the text of a configuration; line 0 where the thing is not in the text.
+/// A place in the text of a configuration; line 0 where it is not in the text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The position of the file among those of the configuration.
@@ -44,7 +44,7 @@ pub struct Place {
     pub column: usize,
 }
 
-/// Where the value of a key stands.
+/// The place of the value of a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyPlaces {
     /// The value.
@@ -55,7 +55,7 @@ pub struct KeyPlaces {
     pub tables: Vec<SectionPlaces>,
 }
 
-/// Where a section and its keys stand.
+/// The places of a section and its keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SectionPlaces {
     /// The header, or the first key where there is no header.

@@ -15,11 +15,11 @@ use crate::{ConfigProblem, Key, Place, Section, SectionPlaces, values};
 /// One file of a configuration.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Its name, as problems say it.
+    /// Its name in problems.
     pub name: PathBuf,
     /// What relative paths in it are taken from: its directory.
     pub base: PathBuf,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -64,7 +64,7 @@ impl<'t> Reader<'t> {
         Place { file: self.file_position, ..self.lines.place(offset) }
     }
 
-    /// A line for a message about something at `here`, with its file if that is another.
+    /// A line for a message about the place `here`, with its file if that is another.
     pub fn line(&self, place: Place, here: Place) -> String {
         match self.sources.get(place.file) {
             Some(source) if place.file != here.file => {
@@ -260,7 +260,7 @@ fn last_name(section: &str) -> &str {
     section.rsplit('.').next().unwrap_or(section)
 }
 
-/// Whether an array holds at least one table, and nothing else.
+/// Whether an array holds at least one table, and only tables.
 pub fn is_array_of_tables(items: &DeArray<'_>) -> bool {
     !items.is_empty() && items.iter().all(|item| item.get_ref().is_table())
 }

@@ -1,6 +1,6 @@
 //! The values of a configuration that are written as text: durations, sizes, addresses, host names, media
-//! types, header values. Each function parses a text and returns the value, or says what is wrong and what to
-//! write.
+//! types, header values. Each function parses a text and returns the value, or an error that states the
+//! problem and what to write.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 const DURATION_EXAMPLES: &str = r#""500ms", "10s", "2m" or "1h""#;
 
-/// The shortest text for which [`parse_duration`] gives this duration (whole milliseconds).
+/// The shortest text for which [`parse_duration`] returns this duration (whole milliseconds).
 pub fn format_duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
     if milliseconds == 0 {
@@ -79,7 +79,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if unit.len() == 1 && "KMGTkmgt".contains(unit) {
         let letter = unit.to_ascii_uppercase();
         return Err(format!(
-            "{text:?} leaves open what a unit is; write \"{number}{letter}iB\" (1,024 each) or \
+            "{text:?} has an ambiguous unit; write \"{number}{letter}iB\" (1,024 each) or \
              \"{number}{letter}B\" (1,000 each)"
         ));
     }
@@ -92,7 +92,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(refused)
 }
 
-/// The shortest text for which [`parse_size`] gives this size.
+/// The shortest text for which [`parse_size`] returns this size.
 pub fn format_size(bytes: u64) -> String {
     let binary = &SIZE_UNITS[1..5];
     match binary.iter().rev().find(|(_, factor)| bytes != 0 && bytes.is_multiple_of(*factor)) {
@@ -101,14 +101,14 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not looked up: the addresses of a
+/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not resolved: the addresses of a
 /// server should not depend on a name service.
 pub fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
     if text.parse::<Ipv6Addr>().is_ok() {
-        // Its last group may have been meant as a port, so the address is ambiguous.
+        // Its last group could also be a port, so the address is ambiguous.
         return Err(format!(
             "{text:?} needs brackets around the address and then a port, such as \"[::1]:8080\""
         ));
@@ -151,12 +151,12 @@ pub fn parse_host(text: &str) -> Result<String, String> {
         && !parent.contains('*')
         && parent.parse::<std::net::Ipv4Addr>().is_err()
     {
-        // Each problem of the rest is a problem of the whole.
+        // Each problem of the rest is a problem of the whole text.
         return parse_host(parent).map(|parent| format!("*.{parent}"));
     }
     if text.contains('*') {
         return Err(format!(
-            "{text:?}: a wildcard stands for the first labels, as in \"*.example.org\"; leave 'hosts' out to \
+            "{text:?}: a wildcard replaces the first labels, as in \"*.example.org\"; leave 'hosts' out to \
              answer all"
         ));
     }
@@ -202,7 +202,7 @@ pub fn parse_path(text: &str, base: &Path) -> Result<PathBuf, String> {
     Ok(base.join(text))
 }
 
-/// Where a log goes: `off`, `stdout`, `stderr` or a file, relative to `base`.
+/// The destination of a log: `off`, `stdout`, `stderr` or a file, relative to `base`.
 pub fn parse_log_destination(text: &str, base: &Path) -> Result<LogDestination, String> {
     match text {
         "off" => Ok(LogDestination::Off),
@@ -219,7 +219,7 @@ pub fn parse_log_destination(text: &str, base: &Path) -> Result<LogDestination, 
     }
 }
 
-/// Where local messages to syslog go.
+/// The destination of local messages to syslog.
 const DEV_LOG: &str = "/dev/log";
 
 /// Where the journal takes entries.
@@ -256,7 +256,7 @@ pub fn parse_header_value(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// A token (RFC 9110 section 5.6.2), such as the name of a charset, or nothing.
+/// A token (RFC 9110 section 5.6.2), such as the name of a charset, or empty.
 pub fn parse_token_or_empty(text: &str) -> Result<String, String> {
     match text.bytes().all(is_token_byte) {
         true => Ok(text.to_string()),
@@ -305,11 +305,11 @@ pub fn parse_site_path(text: &str) -> Result<String, String> {
     if normalise_path(text.as_bytes(), &mut normalised).is_err() || normalised.ends_with(b"/") {
         return Err(format!("{text:?} is not the path of a file; write it like \"/errors/404.html\""));
     }
-    // An escape may stand for a byte that is not UTF-8; file names in a configuration are text.
+    // An escape may encode a byte that is not UTF-8; file names in a configuration are text.
     String::from_utf8(normalised).map_err(|_| format!("{text:?} is not UTF-8 when its escapes are decoded"))
 }
 
-/// The same, or nothing.
+/// The same, or empty.
 pub fn parse_site_path_or_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { parse_site_path(text) }
 }
@@ -364,12 +364,12 @@ pub fn check_added_text(name: &str, value: &str) -> Result<(), String> {
     Text::read(value, Known::Head).map(|_| ()).map_err(|problem| format!("{name}: {problem}"))
 }
 
-/// A text with variables that are known until this time, for a key that keeps it as it was written.
+/// A text with variables that are known at this stage, for a key that stores it as it was written.
 pub fn check_text(text: &str, known: Known) -> Result<String, String> {
     Text::read(text, known).map(|_| text.to_string())
 }
 
-/// The same of a condition, or of nothing.
+/// The same for a condition, or for an empty text.
 pub fn check_condition(text: &str, known: Known) -> Result<String, String> {
     match text {
         "" => Ok(String::new()),
@@ -386,7 +386,7 @@ pub fn shorten(text: &str) -> String {
     }
 }
 
-/// The known name that is nearest to `name`, if one is near enough to be meant.
+/// The known name that is nearest to `name`, if one is near enough to be a misspelling.
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     touchstone_expression::nearest(&name.to_lowercase().replace('-', "_"), known)
 }
@@ -491,7 +491,7 @@ mod tests {
         }
         assert_eq!(
             parse_size("64K").unwrap_err(),
-            r#""64K" leaves open what a unit is; write "64KiB" (1,024 each) or "64KB" (1,000 each)"#
+            r#""64K" has an ambiguous unit; write "64KiB" (1,024 each) or "64KB" (1,000 each)"#
         );
         for bad in ["", "KiB", "-1", "1.5MiB", "1 XB", "99999999999TiB", "1\u{e9}"] {
             let message = parse_size(bad).unwrap_err();
@@ -534,8 +534,8 @@ mod tests {
             ("[x]", r#""[x]" is not an IPv6 address in brackets"#),
             (
                 "w*.a.org",
-                "\"w*.a.org\": a wildcard stands for the first labels, as in \"*.example.org\"; \
-                 leave 'hosts' out to answer all",
+                "\"w*.a.org\": a wildcard replaces the first labels, as in \"*.example.org\"; leave 'hosts' \
+                 out to answer all",
             ),
             ("*.", r#""" is not a host name, such as "www.example.org""#),
             ("a.org:80", r#""a.org:80" holds a port; write "a.org" here and the port in 'listen'"#),

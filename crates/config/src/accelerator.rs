@@ -12,7 +12,7 @@ use touchstone_expression::{Condition, Known, Text};
 /// `[accelerator]`: what all routes with a cache share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceleratorConfig {
-    /// The most bytes of stored responses in memory; `None`: by the memory that there is.
+    /// The most bytes of stored responses in memory; `None`: derived from the available memory.
     pub memory_bytes: Option<u64>,
     /// The directory for copies on disk; `None`: no copies.
     pub disk: Option<PathBuf>,
@@ -33,8 +33,8 @@ const YEAR: Duration = Duration::from_secs(365 * 86_400);
 pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
     name: "accelerator",
     repeated: false,
-    documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
-        Stored responses survive a reload.",
+    documentation: "The settings that all routes with a `cache` share, see [the \
+        accelerator](accelerator.md). Stored responses survive a reload.",
     blank: || AcceleratorConfig { memory_bytes: None, disk: None, disk_bytes: 0 },
     keys: &[
         Key {
@@ -55,18 +55,19 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             name: "disk",
             default: Some("\"\""),
             example: "\"/var/cache/touchstone\"",
-            documentation: "A directory for copies of stored responses, which survive a restart. \
-                It is made if missing; the server must be able to write to it, and no other user should. It \
-                takes effect when the server starts, not on a reload. Empty: there are no copies.",
+            documentation: "A directory for copies of stored responses, which survive a restart. It is \
+                created if it is missing. The server must be able to write to it, and no other user should \
+                be. The key takes effect when the server starts, not on a reload. Empty: there are no \
+                copies.",
             kind: Kind::File(|config, value| config.disk = value),
         },
         Key {
             name: "disk_size",
             default: Some("\"10GiB\""),
             example: "\"100GiB\"",
-            documentation: "The most that the copies may take on disk, all together, in bytes. \
-                If there is less room, the oldest are removed earlier. It takes effect when the server \
-                starts, not on a reload.",
+            documentation: "The most space on disk for all copies, in bytes. If less space is free, the \
+                oldest copies are removed earlier. The key takes effect when the server starts, not on a \
+                reload.",
             kind: Kind::Size {
                 least: 8 * MIB,
                 most: 1024 * TIB,
@@ -95,9 +96,9 @@ fn whole_seconds(value: Duration) -> u32 {
 pub static CACHE_OF_ROUTE: Section<Policy> = Section {
     name: "site.route.cache",
     repeated: false,
-    documentation: "The route's answers are cached as RFC 9111 says, see [the accelerator](accelerator.md). \
-        An empty table is enough: the answers' own fields decide. Each key sets what holds for answers \
-        without such fields, or limits those fields.",
+    documentation: "The route's answers are cached according to RFC 9111, see [the \
+        accelerator](accelerator.md). An empty table is enough: then only the fields of the answers decide. \
+        Each key sets a value for answers without such fields, or limits those fields.",
     blank: Policy::default,
     keys: &[
         seconds(
@@ -105,9 +106,9 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "\"0s\"",
             "\"5s\"",
             "How long an answer is fresh if it has neither freshness information nor `Last-Modified`. With \
-             more than 0, answers of programs that never asked for it are cached, as Novell's FastCache did; \
-             but not those that set a cookie, or answer a request with one, unless `ignore_cookies` is \
-             set.",
+             more than 0, answers that do not state that they may be cached are cached too, as in Novell's \
+             FastCache. Answers that set a cookie, and answers to requests with cookies, are excepted unless \
+             `ignore_cookies` is set.",
             |policy, value| policy.default_freshness = whole_seconds(value),
         ),
         seconds(
@@ -122,7 +123,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "maximum_freshness",
             "\"8760h\"",
             "\"24h\"",
-            "No answer is fresh for longer, whatever its fields say. After that it is validated.",
+            "The longest time for which any answer is fresh, regardless of its fields. After that it is \
+                validated.",
             |policy, value| policy.maximum_freshness = whole_seconds(value),
         ),
         seconds(
@@ -138,7 +140,7 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             default: Some("10"),
             example: "0",
             documentation: "The share of its age, in percent, for which an answer with `Last-Modified` is \
-                fresh if it says nothing else. 0: such answers are validated each time.",
+                fresh if it has no freshness information. 0: such answers are validated each time.",
             kind: Kind::Number {
                 least: 0,
                 most: 100,
@@ -179,7 +181,7 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "ignore_parameters",
             default: Some("[]"),
             example: "[\"utm_*\", \"fbclid\"]",
-            documentation: "Parameters of the query that do not matter. A `*` at the end stands for any \
+            documentation: "Parameters of the query that are ignored. A `*` at the end of a name matches any \
                 ending.",
             kind: Kind::CheckedArray {
                 what: "array of names of parameters",
@@ -194,16 +196,15 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "sort_query",
             default: Some("false"),
             example: "true",
-            documentation: "Whether the order of the query's parameters does not matter.",
+            documentation: "Whether the order of the query's parameters is ignored.",
             kind: Kind::Boolean(|policy, value| policy.sort_query = value),
         },
         Key {
             name: "ignore_cookies",
             default: Some("false"),
             example: "true",
-            documentation: "Whether cookies do not matter to the answers. `Vary: Cookie` then selects \
-                nothing, and `Set-Cookie` is not stored. Only for answers that are the same for all \
-                clients.",
+            documentation: "Whether answers do not depend on cookies. Then `Cookie` in `Vary` is ignored, \
+                and `Set-Cookie` is not stored. Only for answers that are the same for all clients.",
             kind: Kind::Boolean(|policy, value| policy.ignore_cookies = value),
         },
         Key {
@@ -264,8 +265,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "bypass",
             default: Some("\"\""),
             example: "'$cookie{preview} or $arg{nocache}'",
-            documentation: "A [condition](expressions.md): requests for which it holds go to the origin. \
-                They get no stored answer, and their answers are not stored.",
+            documentation: "A [condition](expressions.md): requests for which it is true are sent to the \
+                origin. They get no stored answer, and their answers are not stored.",
             kind: Kind::Checked {
                 what: "condition",
                 parse: |text, _| values::check_condition(text, Known::Admitted),
@@ -305,7 +306,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "cache_status",
             default: Some("true"),
             example: "false",
-            documentation: "Whether answers say in `Cache-Status` what the cache did (RFC 9211).",
+            documentation: "Whether answers have a field `Cache-Status` with the result of the cache (RFC \
+                9211).",
             kind: Kind::Boolean(|policy, value| policy.cache_status = value),
         },
         Key {
@@ -318,12 +320,12 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 Choice { word: "off", meaning: "none", set: |policy| policy.esi = Esi::Off },
                 Choice {
                     word: "origin",
-                    meaning: "those that say `Surrogate-Control: content=\"ESI/1.0\"`",
+                    meaning: "those with `Surrogate-Control: content=\"ESI/1.0\"`",
                     set: |policy| policy.esi = Esi::Origin,
                 },
                 Choice {
                     word: "html",
-                    meaning: "these, and everything of the type text/html",
+                    meaning: "these, and all answers of the type text/html",
                     set: |policy| policy.esi = Esi::Html,
                 },
             ]),

@@ -45,7 +45,7 @@ pub struct AccessConfig {
 pub struct BasicAuthenticationConfig {
     /// Users and their passwords.
     pub file: PasswordSource,
-    /// The name that the browser shows when it asks for a password.
+    /// The name that the browser shows when it requests a password.
     pub realm: String,
     /// How long a correct password is not checked again.
     pub remember: Duration,
@@ -69,9 +69,9 @@ pub struct RateLimitConfig {
     pub requests: u64,
     /// The period.
     pub per: Duration,
-    /// How many at once; 0: as many as `requests`.
+    /// How many at the same time; 0: as many as `requests`.
     pub burst: u64,
-    /// How many more wait for their turn.
+    /// How many further requests are delayed.
     pub delay: u64,
     /// Whose requests are counted together; `None`: those of a client.
     pub key: Option<Text>,
@@ -103,7 +103,7 @@ impl ClientField {
 /// `[proxies]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxiesConfig {
-    /// The proxies whose statements about the client are believed.
+    /// The proxies whose information about the client is used.
     pub trusted: Vec<Network>,
     /// The field in which they name it.
     pub client_field: ClientField,
@@ -121,8 +121,8 @@ impl Default for ProxiesConfig {
 pub static PROXIES: Section<ProxiesConfig> = Section {
     name: "proxies",
     repeated: false,
-    documentation: "The proxies and load balancers in front of this server. \
-        What they state about the client is believed; the statements of other clients are not.",
+    documentation: "The proxies and load balancers in front of this server. Their information about the \
+        client is used; that of other clients is ignored.",
     blank: || ProxiesConfig {
         trusted: Vec::new(),
         client_field: ClientField::XForwardedFor,
@@ -193,9 +193,9 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             name: "file",
             default: None,
             example: "\"users.htpasswd\"",
-            documentation: "The file of users and passwords, as `htpasswd -B` makes it, or `\"off\"`. \
+            documentation: "The file of users and passwords, in the form of `htpasswd -B`, or `\"off\"`. \
                 Passwords may be hashed with bcrypt, SHA-crypt (`$5$`, `$6$`) or Argon2id; other forms are \
-                refused. A change is seen within a second or two. `\"off\"` in a route admits every client \
+                refused. A change takes effect within two seconds. `\"off\"` in a route admits every client \
                 even if the site does not.",
             kind: Kind::Checked {
                 what: "path of a file, or `\"off\"`",
@@ -215,8 +215,8 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             name: "realm",
             default: Some("\"Restricted\""),
             example: "\"Members\"",
-            documentation: "The name that a browser shows when it asks for user and password. \
-                A browser sends the same password to all of a server's pages with the same realm.",
+            documentation: "The name that a browser shows when it requests user and password. A browser \
+                sends the same password to all of a server's pages with the same realm.",
             kind: Kind::HeaderValue(|basic, value| basic.realm = value),
         },
         Key {
@@ -224,8 +224,8 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             default: Some("\"1m\""),
             example: "\"5m\"",
             documentation: "How long a correct password is accepted without another check. A check takes \
-                some hundredths of a second of processor time. A password that is changed in the file is \
-                checked at once.",
+                some hundredths of a second of processor time. A password that has changed in the file is \
+                always checked.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(3600),
@@ -236,8 +236,9 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             name: "failures_per_minute",
             default: Some("10"),
             example: "5",
-            documentation: "How many wrong passwords a client may send in a minute. \
-                More are answered with 429 Too Many Requests and not checked. 0 means any number.",
+            documentation: "How many wrong passwords a client may send in a minute. Further requests with a \
+                password are answered with 429 Too Many Requests, and the password is not checked. 0 means \
+                any number.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -279,7 +280,7 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
             name: "burst",
             default: Some("0"),
             example: "200",
-            documentation: "How many requests may come at once before the steady rate applies. \
+            documentation: "How many requests are accepted at the same time before the steady rate applies. \
                 0 means as many as `requests`.",
             kind: Kind::Number { least: 0, most: 1_000_000_000, set: |limit, value| limit.burst = value },
         },
@@ -287,18 +288,18 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
             name: "delay",
             default: Some("0"),
             example: "20",
-            documentation: "How many requests beyond `burst` wait for their turn rather than being refused; \
-                each is served when the rate allows it. nginx's `burst=20` without `nodelay` is \
-                `burst = 1, delay = 20`.",
+            documentation: "How many requests beyond `burst` are delayed instead of refused; each is served \
+                when the rate allows it. nginx's `burst=20` without `nodelay` is `burst = 1, delay = 20`.",
             kind: Kind::Number { least: 0, most: 100_000, set: |limit, value| limit.delay = value },
         },
         Key {
             name: "key",
             default: Some("\"\""),
             example: "\"$header{x-api-key}\"",
-            documentation: "Whose requests are counted together, a [text with variables](expressions.md) of \
-                the request, in place of the client's address. Requests for which it is empty are not \
-                counted. With `$user` or `$claim{...}` they are counted when the user is known.",
+            documentation: "The requests that are counted together, as a [text with \
+                variables](expressions.md) of the request, in place of the client's address. Requests for \
+                which it is empty are not counted. With `$user` or `$claim{...}` they are counted when the \
+                user has been determined.",
             kind: Kind::Checked {
                 what: "text with variables",
                 parse: |text, _| values::check_text(text, Known::Admitted),
@@ -318,10 +319,9 @@ pub(super) const fn allow<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
         default: Some("[]"),
         example: "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
         documentation: "The networks whose clients are admitted; other clients are answered with 403 \
-            Forbidden. `\"unix:\"` stands for the clients of unix sockets. If `deny` has networks too, the \
-            longest network that contains the address decides. \
-            Empty, with an empty `deny`: every client is admitted, or in a route, every client that the site \
-            admits.",
+            Forbidden. `\"unix:\"` is the clients of unix sockets. If `deny` has networks too, the longest \
+            network that contains the address decides. Empty, with an empty `deny`: every client is \
+            admitted, or in a route, every client that the site admits.",
         kind: Kind::Networks(set),
     }
 }
@@ -346,8 +346,8 @@ pub(super) const fn basic_authentication<C>(
         name: "basic_authentication",
         default: Some(ABSENT),
         example: "{ file = \"users.htpasswd\", realm = \"Members\" }",
-        documentation: "Asks for user and password, see `[site.basic_authentication]`. \
-            A route without this key does as its site does.",
+        documentation: "Requires user and password, see `[site.basic_authentication]`. A route without this \
+            key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }
@@ -360,8 +360,8 @@ pub(super) const fn rate_limit<C>(
         name: "rate_limit",
         default: Some(ABSENT),
         example: "{ requests = 100, burst = 200 }",
-        documentation: "How many requests each client may make, see `[site.rate_limit]`. \
-            A route without this key counts with its site.",
+        documentation: "How many requests each client may make, see `[site.rate_limit]`. A route without \
+            this key shares the limit of its site.",
         kind: Kind::Table { read },
     }
 }
@@ -376,11 +376,11 @@ pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = listed_twice(&access.allow, &access.deny);
     let twice = twice.map(|network| ("deny", format!("'deny': {network} is also in 'allow'")));
     let both = access.jwt.is_some() && access.basic_authentication.is_some();
-    let both = both.then(|| ("jwt", "'jwt' and 'basic_authentication' do not go together".to_string()));
+    let both = both.then(|| ("jwt", "'jwt' and 'basic_authentication' exclude each other".to_string()));
     let has_login = access.login.as_ref().is_some_and(|login| !login.issuer.is_empty());
     let other = if access.jwt.is_some() { "jwt" } else { "basic_authentication" };
     let with_login = has_login && (access.jwt.is_some() || access.basic_authentication.is_some());
-    let with_login = with_login.then(|| ("login", format!("'login' and '{other}' do not go together")));
+    let with_login = with_login.then(|| ("login", format!("'login' and '{other}' exclude each other")));
     twice.into_iter().chain(both).chain(with_login).collect()
 }
 
@@ -396,7 +396,7 @@ impl ConfigReader<'_> {
         let proxies = &loaded.config.proxies;
         if proxies.trusted.is_empty() && !proxies.proxy_protocol.is_empty() {
             let message =
-                "'proxy_protocol' means nothing without 'trusted', the addresses of the proxies".to_string();
+                "'proxy_protocol' has no effect without 'trusted', the addresses of the proxies".to_string();
             self.problem(places.key("proxy_protocol"), message);
         }
         let listens = |site: &SiteConfig, address| site.listen.contains(address);

@@ -47,11 +47,11 @@ pub struct AcmeConfig {
     pub nats: Option<AcmeNatsConfig>,
     /// How long a machine that makes an order may be silent before another one takes its place.
     pub lease: Duration,
-    /// The kind of certificate to ask for, by the authority's name for it; empty: its default.
+    /// The kind of certificate to request, by the authority's name for it; empty: its default.
     pub profile: String,
     /// The share of a certificate's life after which it is renewed, in percent.
     pub renew_at_percent: u64,
-    /// Ask the authority when to renew.
+    /// Request the time of renewal from the authority.
     pub renewal_information: bool,
     /// The wait after the first failure.
     pub retry_after: Duration,
@@ -68,7 +68,7 @@ pub struct ExternalAccountConfig {
     pub hmac_key: Option<PathBuf>,
 }
 
-/// The kinds of proof that a name leads to this server.
+/// The kinds of proof that this server serves a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcmeChallenge {
     /// In a TLS handshake on port 443 (RFC 8737).
@@ -145,10 +145,10 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "directory",
             default: None,
             example: "\"letsencrypt-staging\"",
-            documentation: "The authority, by the URL of its directory. \
-                `\"letsencrypt\"` and `\"letsencrypt-staging\"` stand for those of Let's Encrypt. Begin with \
-                the second: browsers do not trust its certificates, but mistakes do not use up the limits of \
-                the first.",
+            documentation: "The authority, by the URL of its directory. `\"letsencrypt\"` and \
+                `\"letsencrypt-staging\"` are those of Let's Encrypt. Begin with `\"letsencrypt-staging\"`: \
+                browsers do not trust its certificates, but failed attempts do not count for the limits of \
+                `\"letsencrypt\"`.",
             kind: Kind::Checked {
                 what: "`\"letsencrypt\"`, `\"letsencrypt-staging\"` or a URL with `https://`",
                 parse: |text, _| parse_directory(text),
@@ -167,7 +167,8 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "contact",
             default: Some("[]"),
             example: "[\"admin@example.org\"]",
-            documentation: "Mail addresses where the authority may reach you. Some authorities want one.",
+            documentation: "Mail addresses of the operator, for messages of the authority. Some authorities \
+                require one.",
             kind: Kind::CheckedArray {
                 what: "array of mail addresses",
                 parse: parse_contact,
@@ -238,11 +239,11 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "challenges",
             default: Some("[\"tls-alpn-01\", \"http-01\"]"),
             example: "[\"http-01\"]",
-            documentation: "How the server proves that a host name leads to it, the preferred way first. \
+            documentation: "How the server proves that it serves a host name, the preferred challenge first. \
                 `\"tls-alpn-01\"` needs a connection to port 443, `\"http-01\"` one to port 80, where a site \
-                must listen in plain HTTP; without such a site it is left out. `\"dns-01\"` sets a record in \
+                must listen in plain HTTP; without such a site it is not used. `\"dns-01\"` sets a record in \
                 DNS for each order (`dns`), `\"dns-persist-01\"` needs one record that stays; wildcards need \
-                one of these two. If the first way fails, the next is tried.",
+                one of these two. If the first challenge fails, the next is tried.",
             kind: Kind::CheckedArray {
                 what: "array of `\"tls-alpn-01\"`, `\"http-01\"`, `\"dns-01\"` and `\"dns-persist-01\"`",
                 parse: |text| AcmeChallenge::parse(text).map(|challenge| challenge.name().to_string()),
@@ -257,7 +258,7 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some(ABSENT),
             example: "{ key = \"tls/acme.tsig\" }",
             documentation: "How records in DNS are set for `\"dns-01\"`: by signed updates, or by a program \
-                of yours; see `[acme.dns]`.",
+                that you provide; see `[acme.dns]`.",
             kind: Kind::Table {
                 read: |reader, value, acme| reader.table_into(&ACME_DNS, value, &mut acme.dns),
             },
@@ -294,8 +295,9 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "renewal_information",
             default: Some("true"),
             example: "true",
-            documentation: "Whether the server asks the authority when to renew (ARI, RFC 9773), if the \
-                authority supports it. The authority announces early that certificates will be revoked.",
+            documentation: "Whether the server requests the time of renewal from the authority (ARI, RFC \
+                9773), if the authority supports it. In this way the authority announces in advance that \
+                certificates will be revoked.",
             kind: Kind::Boolean(|acme, value| acme.renewal_information = value),
         },
         Key {
@@ -330,7 +332,7 @@ pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
     name: "acme.external_account",
     repeated: false,
     documentation: "An account that you already have with the authority (external account binding, RFC 8555 \
-        section 7.3.4). The authority gives you both values.",
+        section 7.3.4). The authority issues both values.",
     blank: || ExternalAccountConfig { key_id: String::new(), hmac_key: None },
     keys: &[
         Key {
@@ -351,8 +353,8 @@ pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
             name: "hmac_key",
             default: None,
             example: "\"tls/acme-account.hmac\"",
-            documentation: "A file with the account's HMAC key in base64url, as the authority gave it. \
-                Only the server should be able to read it.",
+            documentation: "A file with the account's HMAC key in base64url, in the form that the authority \
+                issued. Only the server should be able to read it.",
             kind: Kind::File(|account, value| account.hmac_key = value),
         },
     ],
@@ -393,7 +395,8 @@ fn parse_contact(text: &str) -> Result<String, String> {
 }
 
 impl ConfigReader<'_> {
-    /// Checks for sites whose certificates cannot come by ACME, and for what `[acme]` lacks for the others.
+    /// Reports sites whose certificates cannot be issued by ACME, and keys of `[acme]` that are missing for
+    /// the others.
     pub(super) fn check_acme(&mut self, loaded: &Loaded) {
         let sites = || loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites().filter(|(site, _)| site.tls.acme) {
@@ -408,8 +411,8 @@ impl ConfigReader<'_> {
             return self.problem(first.key("certificate"), message.to_string());
         };
         if !acme.agree_to_terms {
-            let message = "'agree_to_terms' must be true for certificates to be asked for: it says that you \
-                have read the authority's terms of service and agree to them";
+            let message = "'agree_to_terms' must be true for certificates to be requested: it states that \
+                you have read the authority's terms of service and agree to them";
             self.problem(places.key("agree_to_terms"), message.to_string());
         }
         if acme.retry_at_most < acme.retry_after {
@@ -448,7 +451,7 @@ impl ConfigReader<'_> {
         }
         let needs_rules = sites().find(|(site, _)| site.tls.on_demand);
         if let Some((_, site)) = needs_rules.filter(|_| acme.on_demand.is_none()) {
-            let message = "'certificate_on_demand' needs [acme.on_demand], with the 'ask' URL that says \
+            let message = "'certificate_on_demand' needs [acme.on_demand], with the 'ask' URL that decides \
                 which names may have a certificate (see docs/acme.md)";
             self.problem(site.key("certificate_on_demand"), message.to_string());
         }
@@ -459,11 +462,11 @@ impl ConfigReader<'_> {
         let Some(dns) = &acme.dns else { return };
         let message = match (dns.key.is_some(), !dns.hook.is_empty()) {
             (true, true) => "'acme.dns' has both 'key' and 'hook'; choose one",
-            // Without it, only the servers that are asked are named.
+            // Without it, the section only names the servers to query.
             (false, false) if !acme.challenges.contains(&AcmeChallenge::Dns01) => return,
             (false, false) => "'acme.dns' needs 'key', the file of a key for signed updates, or 'hook'",
             (false, true) if !dns.server.is_empty() => {
-                "'acme.dns.server' means nothing with 'hook': the program changes the zone"
+                "'acme.dns.server' has no effect with 'hook': the program changes the zone"
             }
             _ => return,
         };
@@ -486,7 +489,7 @@ impl ConfigReader<'_> {
             {
                 "a certificate for an IP address needs \"tls-alpn-01\" or \"http-01\" in 'acme.challenges'"
             } else if host.contains('_') {
-                "authorities give no certificates for names with '_'"
+                "authorities issue no certificates for names with '_'"
             } else {
                 continue;
             };

@@ -71,8 +71,8 @@ pub static ACME_DNS: Section<AcmeDnsConfig> = Section {
             default: Some("[]"),
             example: "[\"/usr/local/bin/dns-record\"]",
             documentation: "A program that sets and removes records, with its first arguments. It is called \
-                with the further arguments `present NAME VALUE` and `cleanup NAME VALUE`, and with the same \
-                in the environment (see [the hook](acme.md#a-program-for-any-other-name-service)).",
+                with the further arguments `present NAME VALUE` or `cleanup NAME VALUE`, and with the same \
+                values in the environment (see [the hook](acme.md#a-program-for-any-other-name-service)).",
             kind: Kind::CheckedArray {
                 what: "array of a program and its first arguments",
                 parse: |text| match text.contains('\0') {
@@ -109,8 +109,8 @@ pub static ACME_DNS: Section<AcmeDnsConfig> = Section {
             name: "check_servers",
             default: Some("[]"),
             example: "[\"192.0.2.53:53\"]",
-            documentation: "The name servers that must show a new record before the authority is asked to \
-                look. Empty: all servers of the zone, by its NS records.",
+            documentation: "The name servers that must return a new record before the authority is requested \
+                to check it. Empty: all servers of the zone, by its NS records.",
             kind: Kind::CheckedArray {
                 what: "array of addresses, with ports or without",
                 parse: parse_address,
@@ -217,6 +217,6 @@ mod tests {
         assert!(problems("").contains("\"dns-01\" needs [acme.dns]"));
         assert!(problems("dns = { wait = '1m' }").contains("needs 'key'"));
         assert!(problems("dns = { key = 'k', hook = ['/x'] }").contains("both 'key' and 'hook'"));
-        assert!(problems("dns = { hook = ['/x'], server = 'a.org' }").contains("means nothing with 'hook'"));
+        assert!(problems("dns = { hook = ['/x'], server = 'a.org' }").contains("has no effect with 'hook'"));
     }
 }

@@ -9,7 +9,7 @@ use super::host_address::host_address;
 /// `[acme.on_demand]`
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OnDemandConfig {
-    /// The URL that says whether a name may have a certificate.
+    /// The URL that decides whether a name may have a certificate.
     pub ask: String,
     /// How long a handshake waits for its certificate.
     pub wait: Duration,
@@ -19,7 +19,7 @@ pub struct OnDemandConfig {
     pub orders_per_minute: u64,
     /// How many names may have a certificate.
     pub names: usize,
-    /// How long the answer that a name may have no certificate is remembered.
+    /// How long a refusal of the URL is stored.
     pub refusal_time: Duration,
 }
 
@@ -42,9 +42,9 @@ pub static ACME_ON_DEMAND: Section<OnDemandConfig> = Section {
             name: "ask",
             default: None,
             example: "\"http://127.0.0.1:9000/allowed\"",
-            documentation: "The URL that is asked before a certificate is ordered or renewed, with \
-                `?domain=NAME` added. Status 200 allows it, any other answer refuses it. `http://` is for \
-                addresses of this machine only.",
+            documentation: "The URL that is requested before a certificate is ordered or renewed, with \
+                `?domain=NAME` added. Status 200 allows the certificate, any other answer refuses it. \
+                `http://` is for addresses of this machine only.",
             kind: Kind::Checked {
                 what: "URL with `https://`, or with `http://` on this machine",
                 parse: |text, _| parse_ask(text),
@@ -67,7 +67,8 @@ pub static ACME_ON_DEMAND: Section<OnDemandConfig> = Section {
             name: "waiting",
             default: Some("256"),
             example: "256",
-            documentation: "How many handshakes may wait for certificates at a time; more fail at once.",
+            documentation: "How many handshakes may wait for certificates at a time; further ones fail at \
+                once.",
             kind: Kind::Number {
                 least: 1,
                 most: 100_000,
@@ -100,8 +101,8 @@ pub static ACME_ON_DEMAND: Section<OnDemandConfig> = Section {
             name: "refusal_time",
             default: Some("\"5m\""),
             example: "\"1h\"",
-            documentation: "How long it is remembered that a name may have no certificate. Until then its \
-                handshakes fail at once, and nothing is asked.",
+            documentation: "How long a refused name is stored. During this time its handshakes fail at once, \
+                and the URL is not requested.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: Duration::from_secs(24 * 3600),
@@ -111,7 +112,7 @@ pub static ACME_ON_DEMAND: Section<OnDemandConfig> = Section {
     ],
 };
 
-/// The URL to ask.
+/// The URL to request.
 fn parse_ask(text: &str) -> Result<String, String> {
     let shown = values::shorten(text);
     let uri: http::Uri = text.parse().map_err(|_| format!("{shown:?} is not a URL"))?;
@@ -164,6 +165,6 @@ mod tests {
         assert_eq!(read(rules, "certificate = 'acme'"), "");
         assert_eq!(read(rules, "certificate = 'acme'\nhosts = ['*.a.org']"), "");
         assert!(read("", "certificate = 'acme'").contains("needs [acme.on_demand]"));
-        assert!(read(rules, "").contains("means nothing without 'certificate' \"acme\""));
+        assert!(read(rules, "").contains("has no effect without 'certificate' \"acme\""));
     }
 }

@@ -15,7 +15,7 @@ use super::{AcceptRequestId, Loaded, Network, RequestIdConfig};
 pub struct AdminConfig {
     /// Where it listens.
     pub listen: AdminListen,
-    /// The networks that may ask, besides this machine.
+    /// The networks that may send requests, besides this machine.
     pub allow: Vec<Network>,
     /// The file with the token that clients must send.
     pub token_file: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct AdminConfig {
 /// Where the admin listener is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdminListen {
-    /// Nowhere.
+    /// None.
     Off,
     /// At this address.
     Tcp(SocketAddr),
@@ -48,8 +48,8 @@ impl AdminConfig {
         self.listen != AdminListen::Off
     }
 
-    /// The time of one in this many cached answers is measured; 0: of none. If nothing listens, the times
-    /// could not be seen.
+    /// The time of one in this many cached answers is measured; 0: of none. Without a listener the times
+    /// would not be visible.
     pub fn hit_sampling(&self) -> u32 {
         if self.is_on() { self.sample_hits } else { 0 }
     }
@@ -89,9 +89,8 @@ impl fmt::Display for AdminListen {
 pub static ADMIN: Section<AdminConfig> = Section {
     name: "admin",
     repeated: false,
-    documentation: "Metrics for monitoring systems and a live status page for people, on a listener of their \
-        own. They show which client requests what, so only this machine may ask unless this section allows \
-        more.",
+    documentation: "Metrics for monitoring systems and a live status page, on a separate listener. They show \
+        the requests of each client, so only this machine has access unless this section allows more.",
     blank: || AdminConfig {
         listen: AdminListen::Off,
         allow: Vec::new(),
@@ -120,7 +119,7 @@ pub static ADMIN: Section<AdminConfig> = Section {
             name: "allow",
             default: Some("[]"),
             example: "[\"127.0.0.1\", \"10.1.0.0/16\"]",
-            documentation: "The networks whose clients may ask; other clients are answered with 403 \
+            documentation: "The networks whose clients have access; other clients are answered with 403 \
                 Forbidden. Empty: every client that can reach the address, and that sends the token if there \
                 is one.",
             kind: Kind::Networks(|admin, value| admin.allow = value),
@@ -130,8 +129,8 @@ pub static ADMIN: Section<AdminConfig> = Section {
             default: Some("\"\""),
             example: "\"admin.token\"",
             documentation: "A file with a token of at least 16 characters that clients must send: as \
-                `Authorization: Bearer TOKEN`, or as the password when a browser asks for one, with any user \
-                name. It is read again with every reload. Empty: no token is needed.",
+                `Authorization: Bearer TOKEN`, or as the password in a browser, with any user name. It is \
+                read again with every reload. Empty: no token is needed.",
             kind: Kind::File(|admin, value| admin.token_file = value),
         },
         Key {
@@ -164,8 +163,8 @@ pub static ADMIN: Section<AdminConfig> = Section {
 pub static REQUEST_ID: Section<RequestIdConfig> = Section {
     name: "request_id",
     repeated: false,
-    documentation: "An id for each request, by which its lines in the logs of several servers are found. \
-        It is made only for requests whose log line, answer or program shows it.",
+    documentation: "An identifier for each request, which its lines in the logs of several servers share. It \
+        is generated only for requests whose log line, answer or program contains it.",
     blank: || RequestIdConfig {
         field: String::new(),
         accept: AcceptRequestId::Never,
@@ -191,9 +190,9 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
             name: "accept",
             default: Some("\"proxies\""),
             example: "\"always\"",
-            documentation: "Whether the id that a request brings is accepted. \
-                It must have 1 to 128 characters: letters, digits and `-._~+/=:@`. Otherwise a new one is \
-                made, a UUID of version 7.",
+            documentation: "Whether the identifier that a request contains is accepted. It must have 1 to \
+                128 characters: letters, digits and `-._~+/=:@`. Otherwise a new one is generated, a UUID of \
+                version 7.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "never",
@@ -233,7 +232,7 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
 };
 
 impl ConfigReader<'_> {
-    /// Checks for an admin listener that other machines could reach, and for keys without effect.
+    /// Reports an admin listener that other machines could reach, and keys without effect.
     pub(super) fn check_admin(&mut self, loaded: &Loaded) {
         let Some(places) = loaded.places.sections.get(ADMIN.name) else { return };
         let admin = &loaded.config.admin;
@@ -244,8 +243,8 @@ impl ConfigReader<'_> {
                     && admin.token_file.is_none()
                 {
                     let message = format!(
-                        "'listen': other machines can reach {address}; say in 'allow' which of them may ask, \
-                         or set 'token_file', or listen on 127.0.0.1"
+                        "'listen': other machines can reach {address}; name in 'allow' those that may, or \
+                         set 'token_file', or listen on 127.0.0.1"
                     );
                     self.problem(places.key("listen"), message);
                 }
@@ -261,8 +260,8 @@ impl ConfigReader<'_> {
                 }
             }
             AdminListen::Unix(_) if !admin.allow.is_empty() => {
-                let message = "'allow' means nothing for a unix socket; the rights of its file and directory \
-                    say who may open it";
+                let message = "'allow' has no effect for a unix socket; the rights of its file and directory \
+                    decide who may open it";
                 self.problem(places.key("allow"), message.to_string());
             }
             AdminListen::Unix(_) | AdminListen::Off => {}
@@ -315,7 +314,7 @@ mod tests {
         assert!(problems("listen = '127.0.0.1:80'")[0].contains("already belongs to the [[site]] of line 3"));
         assert!(
             problems("listen = 'unix:a'\nallow = ['10.0.0.0/8']")[0]
-                .contains("means nothing for a unix socket")
+                .contains("has no effect for a unix socket")
         );
         assert!(problems("listn = 'off'")[0].contains("did you mean 'listen'?"));
     }

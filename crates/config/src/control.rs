@@ -10,7 +10,7 @@ use super::{AdminListen, Loaded};
 /// `[control]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlConfig {
-    /// Whether there is a control API.
+    /// Whether the control API is available.
     pub enabled: bool,
     /// The file with the tokens of clients.
     pub token_file: Option<PathBuf>,
@@ -65,8 +65,8 @@ pub static CONTROL: Section<ControlConfig> = Section {
             name: "enabled",
             default: Some("false"),
             example: "true",
-            documentation: "Whether there is a control API. It needs `admin.listen`, and `token_file` unless \
-                that is a unix socket.",
+            documentation: "Whether the control API is available. It needs `admin.listen`, and `token_file` \
+                unless that is a unix socket.",
             kind: Kind::Boolean(|control, value| control.enabled = value),
         },
         Key {
@@ -133,7 +133,7 @@ impl ConfigReader<'_> {
         } else if control.token_file.is_none() && !is_unix {
             let message = format!(
                 "'enabled': every program and user of this machine could change the server at {}; set \
-                 'token_file', or let the admin listener be a unix socket",
+                 'token_file', or use a unix socket for the admin listener",
                 admin.listen
             );
             self.problem(places.key("enabled"), message);
@@ -171,7 +171,7 @@ mod tests {
             let found = problems(text);
             assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
         }
-        // An admin token that all readers have is not enough to tell clients apart.
+        // An admin token that all readers have does not distinguish clients.
         let admin_token = tcp.replace("[control]", "token_file = 'a'\n[control]");
         assert!(problems(&admin_token)[0].contains("'token_file'"));
         assert_eq!(problems("[control]\npersist = 'file'"), [""; 0], "it is not enabled");

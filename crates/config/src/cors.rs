@@ -18,7 +18,7 @@ pub struct CorsConfig {
     pub expose: Vec<String>,
     /// Requests may have cookies and other credentials.
     pub credentials: bool,
-    /// How long a browser need not ask again.
+    /// How long a browser may store the answer to a preflight request.
     pub max_age: Duration,
 }
 
@@ -28,10 +28,10 @@ impl CorsConfig {
         self.origins.iter().any(|origin| origin == "*")
     }
 
-    /// What the keys say together that cannot be.
+    /// Keys that contradict each other.
     fn problem(&self) -> Option<String> {
         if self.is_for_all() && self.origins.len() > 1 {
-            return Some("'origins': \"*\" stands for all origins; list it alone".to_string());
+            return Some("'origins': \"*\" is all origins; list it alone".to_string());
         }
         let has_star = |list: &[String]| list.iter().any(|item| item == "*");
         let all = [
@@ -43,8 +43,8 @@ impl CorsConfig {
         let all = all.iter().find_map(|(key, has_star)| has_star.then_some(key));
         match all {
             Some(key) if self.credentials => Some(format!(
-                "'credentials' does not go with \"*\" in '{key}': any site could act in the name of a \
-                 visitor who is logged in; list them"
+                "'credentials' cannot be used with \"*\" in '{key}': any site could act in the name of a \
+                 visitor who is logged in; list the {key}"
             )),
             _ => None,
         }
@@ -65,7 +65,7 @@ pub static CORS: Section<CorsConfig> = Section {
             default: None,
             example: "[\"https://www.example.org\", \"https://*.example.net\"]",
             documentation: "The origins whose scripts may read answers, as browsers write them: scheme and \
-                host in lower case, and the port if it is not the usual one. `*.` stands for one or more \
+                host in lower case, and the port if it is not the default port. `*.` matches one or more \
                 labels. `\"*\"` is every origin. An origin that is not listed is never sent in an answer. \
                 Empty: none, for a route in a site that has some.",
             kind: Kind::CheckedArray {
@@ -124,8 +124,8 @@ pub static CORS: Section<CorsConfig> = Section {
             name: "max_age",
             default: Some("\"10m\""),
             example: "\"2h\"",
-            documentation: "How long a browser need not ask again what is allowed. \
-                Browsers have limits of their own: two hours, or a day.",
+            documentation: "How long a browser may store the answer to a preflight request. Browsers have \
+                their own limits: two hours, or a day.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(24 * 3600),
@@ -166,7 +166,7 @@ fn parse_origin(text: &str) -> Result<String, String> {
         _ => None,
     };
     match port {
-        Some(port) if Some(port) == usual => return wrong("browsers leave the usual port out"),
+        Some(port) if Some(port) == usual => return wrong("browsers omit the default port"),
         Some(port) if port.parse::<u16>().is_err() || port.starts_with('0') => {
             return wrong("its port is not a number from 1 to 65535");
         }
@@ -175,10 +175,10 @@ fn parse_origin(text: &str) -> Result<String, String> {
     let name = host.strip_prefix("*.").unwrap_or(host);
     let is_host = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._[]:".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_host) || name.starts_with('.') {
-        return wrong("its host is in lower case, in its ASCII form, without a path behind it");
+        return wrong("its host is in lower case, in its ASCII form, without a path after it");
     }
     if name != host && !name.contains('.') {
-        return wrong("all hosts of a whole top-level domain are not one owner's");
+        return wrong("the hosts of a top-level domain do not have one owner");
     }
     Ok(text.to_string())
 }
@@ -190,7 +190,7 @@ fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads it, and checks it as a whole.
+/// Reads the section, and checks its keys together.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -209,8 +209,8 @@ pub(super) const fn cors<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec
         name: "cors",
         default: Some(ABSENT),
         example: "{ origins = [\"https://www.example.org\"] }",
-        documentation: "Scripts of which other sites may read the answers, see `[site.cors]`. \
-            A route without this key does as its site does.",
+        documentation: "The other sites whose scripts may read the answers, see `[site.cors]`. A route \
+            without this key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }

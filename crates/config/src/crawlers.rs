@@ -12,7 +12,7 @@ use touchstone_expression::{Condition, Known};
 pub struct CrawlersConfig {
     /// Whether the rules apply.
     pub is_on: bool,
-    /// The bots that are known by name.
+    /// The bots with names.
     pub bots: Vec<BotConfig>,
     /// Bots that are not named are verified too.
     pub other_bots: bool,
@@ -28,7 +28,7 @@ pub struct CrawlersConfig {
     pub ca_certificate: Option<PathBuf>,
     /// Who must do some work first.
     pub challenge: Challenged,
-    /// A condition on requests for that; `None`: there is none.
+    /// The condition on requests; `None`: there is none.
     pub when: Option<Condition>,
     /// Paths that need no work.
     pub except: Vec<String>,
@@ -36,7 +36,7 @@ pub struct CrawlersConfig {
     pub exempt: Vec<Network>,
     /// The zero bits that the hash must begin with.
     pub difficulty: u8,
-    /// How long a reader without scripts waits; zero: there is no such way.
+    /// How long a browser without scripts waits; zero: such browsers do not pass.
     pub wait: Duration,
     /// How long work lasts.
     pub lifetime: Duration,
@@ -53,9 +53,9 @@ pub struct CrawlersConfig {
 pub enum Challenged {
     /// No visitor.
     Off,
-    /// Those that say that they are browsers.
+    /// Those whose fields are those of a browser.
     Browsers,
-    /// Everyone.
+    /// All visitors.
     All,
 }
 
@@ -137,8 +137,8 @@ pub static BOT: Section<BotConfig> = Section {
             example: "\"https://bot.example.com\"",
             documentation: "The address that it names in `Signature-Agent`: an origin, which has its keys at \
                 `/.well-known/http-message-signatures-directory`, or with a path that of a JSON Web Key Set. \
-                The server fetches it at the start, when it is no longer fresh, and when a signature names a \
-                key that is not in it.",
+                The server fetches the keys at the start, when they are no longer fresh, and when a \
+                signature names a key that is not among them.",
             kind: Kind::Checked {
                 what: "`https://` address",
                 parse: parse_agent,
@@ -183,8 +183,8 @@ pub static BOT: Section<BotConfig> = Section {
             name: "requests",
             default: Some("0"),
             example: "60",
-            documentation: "How many requests it may make in each `per`, from all its addresses together; \
-                further ones are answered with 429 and `Retry-After`. 0 means any number.",
+            documentation: "How many requests it may make in each `per`, from all its addresses together. \
+                Further requests are answered with 429 and `Retry-After`. 0 means any number.",
             kind: Kind::Number { least: 0, most: 1_000_000_000, set: |bot, value| bot.requests = value },
         },
         Key {
@@ -206,8 +206,8 @@ pub static CRAWLERS: Section<CrawlersConfig> = Section {
     name: "site.crawlers",
     repeated: false,
     documentation: "Bots that sign their requests, and a check that other visitors pass first, by a proof of \
-        work or without scripts by waiting, see [crawlers](crawlers.md). `[site.route.crawlers]` has the \
-        same keys. Requests of a route or site with it do not take the short way of the caches.",
+        work or, without scripts, by waiting, see [crawlers](crawlers.md). `[site.route.crawlers]` has the \
+        same keys. Requests of a route or site with it are not served by the fast path of the caches.",
     blank,
     keys: KEYS,
 };
@@ -247,7 +247,7 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         name: "bot",
         default: Some(ABSENT),
         example: "[{ name = \"example-search\", agent = \"https://bot.example.com\" }]",
-        documentation: "The bots that are known by name, each written as `[[site.crawlers.bot]]`.",
+        documentation: "The bots with names, each written as `[[site.crawlers.bot]]`.",
         kind: Kind::Tables { read: read_bots },
     },
     Key {
@@ -263,8 +263,8 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         name: "invalid_signatures",
         default: Some("\"refuse\""),
         example: "\"ignore\"",
-        documentation: "What becomes of requests whose signature is wrong. One whose keys cannot be fetched, \
-            or whose bot is not known, is treated as unsigned in any case.",
+        documentation: "How requests with a wrong signature are handled. A request whose keys cannot be \
+            fetched, or whose bot has no entry, is treated as unsigned in any case.",
         kind: Kind::Choice(&[
             Choice {
                 word: "refuse",
@@ -282,12 +282,13 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         name: "nonces",
         default: Some("\"optional\""),
         example: "\"required\"",
-        documentation: "Whether signatures must have a nonce. One with a nonce is accepted once by this \
-            process; one without may be sent again until it ends, by everyone who has seen it.",
+        documentation: "Whether signatures must have a nonce. This process accepts a signature with a nonce \
+            once. A signature without a nonce can be sent again until it expires, by any client that has \
+            received it.",
         kind: Kind::Choice(&[
             Choice {
                 word: "optional",
-                meaning: "they need not",
+                meaning: "they may lack it",
                 set: |crawlers| crawlers.needs_nonce = false,
             },
             Choice { word: "required", meaning: "they must", set: |crawlers| crawlers.needs_nonce = true },
@@ -317,8 +318,8 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         name: "ca_certificate",
         default: Some("\"\""),
         example: "\"/etc/ssl/own-ca.pem\"",
-        documentation: "The authorities that servers with keys may have their certificates from, in PEM \
-            form. Empty means those that the system trusts.",
+        documentation: "The authorities that may issue the certificates of servers with keys, in PEM form. \
+            Empty means the authorities that the system trusts.",
         kind: Kind::File(|crawlers, value| crawlers.ca_certificate = value),
     },
     Key {
@@ -358,8 +359,8 @@ const KEYS: &[Key<CrawlersConfig>] = &[
             "[\"/robots.txt\", \"/favicon.ico\", \"/.well-known/*\", \"*.rss\", \"*.atom\", \"*.xml\"]",
         ),
         example: "[\"/robots.txt\", \"/.well-known/*\", \"/api/*\"]",
-        documentation: "Paths that are not checked: a path, or the beginning of paths with `*` behind it, or \
-            the end of paths with `*` before it.",
+        documentation: "Paths that are not checked: a path, the beginning of paths followed by `*`, or `*` \
+            followed by the end of paths.",
         kind: Kind::CheckedArray {
             what: "array of paths",
             parse: parse_path,
@@ -386,8 +387,8 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         name: "wait",
         default: Some("\"5s\""),
         example: "\"10s\"",
-        documentation: "How long a reader without scripts waits instead: the page loads again by itself \
-            after this time. `\"0s\"` means that there is no such way, which shuts these readers out.",
+        documentation: "How long a browser without scripts waits instead: the page loads again after this \
+            time. `\"0s\"` means that browsers without scripts do not pass.",
         kind: Kind::Duration {
             least: Duration::ZERO,
             most: Duration::from_secs(300),
@@ -434,8 +435,9 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         default: Some("\"\""),
         example: "\"check.keys\"",
         documentation: "The file with the secrets of passes, one of at least 32 characters on each line. The \
-            first makes passes, all are accepted. Machines with the same file accept each other's. It is \
-            read when the configuration is. Empty means a key that this process makes: passes end with it.",
+            first secret signs new passes; passes of all of them are accepted. Machines with the same file \
+            accept each other's passes. It is read together with the configuration. Empty means a key that \
+            this process generates: its passes are valid until the process ends.",
         kind: Kind::File(|crawlers, value| crawlers.key_file = value),
     },
 ];
@@ -494,7 +496,7 @@ fn parse_binding(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads it, and checks it as a whole.
+/// Reads the section, and checks its keys together.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -516,7 +518,7 @@ pub(super) const fn crawlers<C>(
         default: Some(ABSENT),
         example: "{ challenge = \"browsers\" }",
         documentation: "Bots that sign their requests, and a check for other visitors, see \
-            `[site.crawlers]`. A route without this key does as its site does.",
+            `[site.crawlers]`. A route without this key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }
@@ -551,7 +553,7 @@ mod tests {
             ("crawlers = { except = ['*'] }", "must be a path"),
             ("crawlers = { bind = ['cookie'] }", "none of user-agent"),
             ("crawlers = { difficulty = 0 }", "difficulty"),
-            ("crawlers = { when = '$status == 200' }", "known only when"),
+            ("crawlers = { when = '$status == 200' }", "available only when"),
         ] {
             let found = problems(keys);
             assert!(found.iter().any(|problem| problem.to_string().contains(message)), "{keys}: {found:?}");

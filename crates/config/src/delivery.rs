@@ -43,14 +43,14 @@ pub struct SubstituteConfig {
     pub types: Vec<String>,
     /// Only the first place of each text.
     pub once: bool,
-    /// The case of letters does not matter.
+    /// The case of letters is ignored.
     pub ignore_case: bool,
-    /// Last-Modified stays, and a strong entity tag becomes a weak one; else both go.
+    /// Last-Modified stays, and a strong entity tag becomes a weak one; otherwise both are removed.
     pub keep_validators: bool,
 }
 
 impl DeliveryConfig {
-    /// The settings of a route: what it does not say, the site says.
+    /// The settings of a route; those of the site replace missing ones.
     pub fn below(&self, site: &DeliveryConfig) -> DeliveryConfig {
         DeliveryConfig {
             limit_rate: self.limit_rate.or(site.limit_rate),
@@ -62,7 +62,7 @@ impl DeliveryConfig {
         }
     }
 
-    /// Whether it says something of how patient the server is with clients.
+    /// Whether it sets a limit for slow clients.
     pub fn has_minimum_rate(&self) -> bool {
         self.stall_timeout.is_some()
             || self.minimum_receive_rate.is_some()
@@ -88,8 +88,8 @@ pub static SUBSTITUTE: Section<SubstituteConfig> = Section {
     repeated: false,
     documentation: "Texts that are replaced in answers, as `sub_filter` of nginx does. \
         `[site.route.substitute]` has the same keys. An answer in which texts may be replaced is sent whole \
-        (no ranges), and compressed after that. Programs and origins are asked for uncompressed answers; an \
-        answer that is compressed anyway is not changed.",
+        (no ranges), and compressed after that. Requests to programs and origins require uncompressed \
+        answers; an answer that is compressed anyway is not changed.",
     blank: || SubstituteConfig {
         replace: BTreeMap::new(),
         types: Vec::new(),
@@ -139,15 +139,15 @@ pub static SUBSTITUTE: Section<SubstituteConfig> = Section {
             name: "ignore_case",
             default: Some("true"),
             example: "false",
-            documentation: "Whether the case of letters (A to Z) does not matter.",
+            documentation: "Whether the case of letters (A to Z) is ignored.",
             kind: Kind::Boolean(|substitute, value| substitute.ignore_case = value),
         },
         Key {
             name: "keep_validators",
             default: Some("false"),
             example: "true",
-            documentation: "Whether Last-Modified stays, and the entity tag as a weak one. \
-                They tell a change of the answer, not one of these texts. `false`: neither is sent.",
+            documentation: "Whether Last-Modified is sent, and the entity tag in its weak form. They show a \
+                change of the original answer, but not a change of these texts. `false`: neither is sent.",
             kind: Kind::Boolean(|substitute, value| substitute.keep_validators = value),
         },
     ],
@@ -234,8 +234,8 @@ pub(super) const fn substitute<C: HasDelivery>() -> Key<C> {
         name: "substitute",
         default: Some(ABSENT),
         example: "{ replace = { \"</head>\" = \"<script src='/a.js'></script></head>\" } }",
-        documentation: "Texts that are replaced in answers, see `[site.substitute]`. \
-            A route without this key does as its site does.",
+        documentation: "Texts that are replaced in answers, see `[site.substitute]`. A route without this \
+            key uses the setting of its site.",
         kind: Kind::Table { read: read_substitute::<C> },
     }
 }

@@ -28,7 +28,7 @@ pub fn documentation_markdown() -> String {
     page
 }
 
-/// A configuration with every key, each after a comment that says what it does.
+/// A configuration with every key, each after a comment that describes it.
 pub fn complete_example() -> String {
     let mut example = String::new();
     for_each_section!(section => {
@@ -128,7 +128,7 @@ root = "www"
 - A problem names its file. A reload reads all files again, including new ones.
 "#;
 
-/// What is said of a key.
+/// The documentation of a key.
 struct KeyText {
     /// The header of its section.
     header: String,
@@ -276,7 +276,7 @@ fn default_of(default: Option<&str>) -> String {
 /// so each such section has its own route.
 fn before_in_example(section: &str) -> &'static str {
     match section {
-        // One site does not ask for passwords and tokens.
+        // A site does not require both passwords and tokens.
         "site.jwt" => "[[site]]\nlisten = [\"127.0.0.1:8081\"]\nroot = \"www\"\n\n",
         "site.login" => "[[site]]\nlisten = [\"127.0.0.1:8082\"]\nroot = \"www\"\n\n",
         "site.crawlers" => "[[site]]\nlisten = [\"127.0.0.1:8083\"]\nroot = \"www\"\n\n",
@@ -305,7 +305,7 @@ const STREAM_WITH_TLS: &str =
     "[[stream]]\nname = \"mail\"\nlisten = [\"127.0.0.1:993\"]\nto = \"tls://10.0.0.3:993\"\n\n";
 
 /// Whether a key is active in the complete example; otherwise it is a comment there, because it excludes
-/// another key, or needs something that not every machine has.
+/// another key, or needs a file or program that not every machine has.
 fn stands_with_others(section: &str, key: &str) -> bool {
     let calls_programs = [
         "site.route.ajp",
@@ -340,7 +340,7 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         return !["headers_file", "ca_certificate"].contains(&key);
     }
     if section == "map" {
-        // The file would have to exist, and the others stand in place of values.
+        // The file would have to exist, and the others replace values.
         return !["file", "networks", "networks_file", "shares", "function"].contains(&key);
     }
     if section == "site" && key.starts_with("socket_") {

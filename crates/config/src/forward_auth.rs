@@ -12,7 +12,7 @@ use touchstone_config_interfaces::proxy::{PROXY, ProxyConfig};
 /// `forward_auth`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardAuthConfig {
-    /// Where the authority is asked; `None`: nothing is asked.
+    /// The URL of the authority; `None`: it is not queried.
     pub url: Option<String>,
     /// The request fields that it gets; empty: all.
     pub send: Vec<String>,
@@ -20,7 +20,7 @@ pub struct ForwardAuthConfig {
     pub fields: Vec<String>,
     /// The field of its answer that names the user; empty: none.
     pub user: String,
-    /// Where a client without a session is sent; empty: nowhere.
+    /// The target of a redirect for clients without a session; empty: they are not redirected.
     pub sign_in: String,
     /// How long it may take to decide.
     pub timeout: Duration,
@@ -32,22 +32,22 @@ pub struct ForwardAuthConfig {
     pub ca_certificate: Option<PathBuf>,
 }
 
-/// What a request is known by, beside the fields that are sent.
+/// The properties that identify a request, in addition to the fields that are sent.
 pub const REMEMBER_BY: [&str; 4] = ["method", "host", "uri", "client"];
 
 impl ForwardAuthConfig {
-    /// The origin and the path of the question; `None`: nothing is asked.
+    /// The origin and the path of the query; `None`: there are no queries.
     pub fn target(&self) -> Option<(String, String)> {
         split_url(self.url.as_deref()?).ok()
     }
 
-    /// How the authority is asked: one origin, with its own name as the host.
+    /// How the authority is queried: one origin, with its own name as the host.
     pub fn proxy(&self, origin: String) -> ProxyConfig {
         let mut proxy = PROXY.defaults();
         proxy.to = vec![origin];
         proxy.host = HostField::Origin;
         proxy.total_timeout = self.timeout;
-        // There is no other: each question is asked, so that it is seen at once when the authority is back.
+        // There is no other origin: each query is sent, so that the end of an outage is detected at once.
         proxy.health.max_failures = 0;
         proxy.tls.authorities = self.ca_certificate.clone();
         proxy
@@ -56,8 +56,8 @@ impl ForwardAuthConfig {
     fn problem(&self) -> Option<String> {
         if !self.remember.is_zero() && self.send.is_empty() {
             return Some(
-                "'remember' needs 'send', the fields that the authority decides by, such as [\"Cookie\", \
-                 \"Authorization\"]: a request is the same only if all that was sent is the same"
+                "'remember' needs 'send', the fields that the decision depends on, such as [\"Cookie\", \
+                 \"Authorization\"]: only requests with the same values of them are the same"
                     .to_string(),
             );
         }
@@ -70,9 +70,9 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
     name: "site.forward_auth",
     repeated: false,
     documentation: "Another server decides which requests pass, such as oauth2-proxy or Authelia. \
-        `[site.route.forward_auth]` has the same keys. It is asked with GET, without the request's body. \
+        `[site.route.forward_auth]` has the same keys. The server sends it a GET without the request's body. \
         With an answer 2xx the request is allowed; a redirect or an answer 4xx is sent to the client. If it \
-        cannot be reached, is late or fails, no request is allowed.",
+        cannot be reached, is too slow or fails, no request is allowed.",
     blank: || ForwardAuthConfig {
         url: None,
         send: Vec::new(),
@@ -89,10 +89,10 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             name: "url",
             default: None,
             example: "\"http://127.0.0.1:4180/oauth2/auth\"",
-            documentation: "Where the authority is asked, with `http://` or `https://`, or `\"off\"`. \
-                It gets `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and the same as \
+            documentation: "The URL of the authority, with `http://` or `https://`, or `\"off\"`. It gets \
+                `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and the same as \
                 `X-Original-Method`, `X-Original-URI` and `X-Original-URL`. `\"off\"` in a route admits \
-                every client even if the site asks.",
+                every client even if the site requires a decision.",
             kind: Kind::Checked {
                 what: "URL, or `\"off\"`",
                 parse: |text, _| match text {
@@ -139,9 +139,9 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             name: "sign_in",
             default: Some("\"\""),
             example: "\"/oauth2/start?rd={url}\"",
-            documentation: "Where a client is sent (302) whose GET the authority has answered with 401: a \
-                path or a URL. `{url}` is the requested URL, percent-encoded. Empty: the 401 goes to the \
-                client.",
+            documentation: "The target of the redirect (302) if the authority answers a GET of the client \
+                with 401: a path or a URL. `{url}` is the requested URL, percent-encoded. Empty: the client \
+                gets the 401.",
             kind: Kind::Checked {
                 what: "path or URL",
                 parse: parse_sign_in,
@@ -164,10 +164,10 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             name: "remember",
             default: Some("\"0s\""),
             example: "\"10s\"",
-            documentation: "How long a request that passed passes again without a question. \
-                A request is the same if the fields of `send` and what `remember_by` names are the same. \
-                Refusals are not remembered, nor are answers with `Set-Cookie` or `Cache-Control: no-store`. \
-                A session that has ended passes for this time at most.",
+            documentation: "How long a request that was allowed is allowed again without a query. A request \
+                is the same if the fields of `send` and the properties of `remember_by` are the same. \
+                Refusals are not stored, nor are answers with `Set-Cookie` or `Cache-Control: no-store`. A \
+                session that has ended is allowed for this time at most.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(3600),
@@ -178,9 +178,9 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             name: "remember_by",
             default: Some("[\"method\", \"host\", \"uri\", \"client\"]"),
             example: "[\"host\"]",
-            documentation: "What makes two requests the same, in addition to the fields of `send`: `method`, \
-                `host` (with the scheme), `uri` (path and query), `client` (its address). Leave one out only \
-                if the authority does not use it.",
+            documentation: "The properties that must be equal in the same requests, in addition to the \
+                fields of `send`: `method`, `host` (with the scheme), `uri` (path and query), `client` (its \
+                address). Omit a property only if the authority does not use it.",
             kind: Kind::CheckedArray {
                 what: "array of `\"method\"`, `\"host\"`, `\"uri\"` and `\"client\"`",
                 parse: |text| match REMEMBER_BY.contains(&text) {
@@ -196,14 +196,14 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             name: "ca_certificate",
             default: Some("\"\""),
             example: "\"/etc/ssl/own-ca.pem\"",
-            documentation: "The authorities that the server may have its certificate from, in PEM form. \
-                Empty means those that the system trusts.",
+            documentation: "The authorities that may issue the server's certificate, in PEM form. Empty \
+                means the authorities that the system trusts.",
             kind: Kind::File(|forward, value| forward.ca_certificate = value),
         },
     ],
 };
 
-/// The origin of a URL, and the path with the query behind it.
+/// The origin of a URL, and the path with the query.
 fn split_url(url: &str) -> Result<(String, String), String> {
     let begin = url.find("://").map_or(0, |scheme| scheme + 3);
     let (origin, path) = url.split_at(url[begin..].find(['/', '?', '#']).map_or(url.len(), |at| begin + at));
@@ -240,12 +240,12 @@ fn parse_copied(text: &str) -> Result<String, String> {
     let name = parse_name(text)?;
     values::check_answer_field(&name)?;
     match OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-        true => Err(format!("{name} of the authority's answer cannot be given to programs and origins")),
+        true => Err(format!("{name} of the authority's answer cannot be passed to programs and origins")),
         false => Ok(name),
     }
 }
 
-/// A path or a URL, in which braces stand for the address asked only.
+/// A path or a URL, in which braces are valid only in `{url}`.
 fn parse_sign_in(text: &str, _: &Path) -> Result<String, String> {
     let is_local = text.starts_with('/') && !text.starts_with("//");
     let is_url = text.starts_with("https://") || text.starts_with("http://");
@@ -253,12 +253,12 @@ fn parse_sign_in(text: &str, _: &Path) -> Result<String, String> {
         return Err(format!("{:?} is neither a path nor a URL", values::shorten(text)));
     }
     if text.replacen("{url}", "", 1).contains(['{', '}', '\\', ' ', '"']) {
-        return Err("braces stand for the address asked only, which is written {url}".to_string());
+        return Err("braces are valid only in {url}, the requested URL".to_string());
     }
     values::parse_header_value(text)
 }
 
-/// Reads it, and checks it as a whole.
+/// Reads the section, and checks its keys together.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -279,8 +279,8 @@ pub(super) const fn forward_auth<C>(
         name: "forward_auth",
         default: Some(ABSENT),
         example: "{ url = \"http://127.0.0.1:4180/oauth2/auth\" }",
-        documentation: "Another server decides which requests pass, see `[site.forward_auth]`. \
-            A route without this key does as its site does.",
+        documentation: "Another server decides which requests pass, see `[site.forward_auth]`. A route \
+            without this key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }

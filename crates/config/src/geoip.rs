@@ -1,4 +1,5 @@
-//! `[geoip]`: files that say where addresses are, and `geoip` of a site or route: which of them it admits.
+//! `[geoip]`: files with the locations of addresses, and `geoip` of a site or route: the locations that it
+//! admits.
 
 use std::path::PathBuf;
 
@@ -17,9 +18,9 @@ pub const SYSTEM_FIELD: &str = "X-GeoIP-ASN";
 /// `[geoip]`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GeoIpConfig {
-    /// The files, in the order in which they are asked.
+    /// The files, in the order in which they are searched.
     pub files: Vec<PathBuf>,
-    /// Programs and origins are told where a client is.
+    /// Programs and origins receive the location of the client.
     pub request_fields: bool,
 }
 
@@ -87,8 +88,8 @@ pub static GEOIP: Section<GeoIpConfig> = Section {
             default: Some("[]"),
             example: "[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"]",
             documentation: "The files, each up to 1 GiB, in the order in which they are searched. A file is \
-                read into memory, and again within two seconds when it has changed; one that cannot be read \
-                then leaves the former one in use.",
+                read into memory, and again within two seconds after it has changed. If it cannot be read \
+                then, the previous content remains in use.",
             kind: Kind::Files(|geoip, value| geoip.files = value),
         },
         Key {
@@ -107,17 +108,18 @@ pub static GEOIP: Section<GeoIpConfig> = Section {
 pub static RULES: Section<GeoRulesConfig> = Section {
     name: "site.geoip",
     repeated: false,
-    documentation: "From where clients are admitted, by the files of `[geoip]`; others are answered with 403 \
-        Forbidden. `[site.route.geoip]` has the same keys. The autonomous system decides before the country. \
-        Addresses in `allow` of the same site or route are not asked where they are.",
+    documentation: "The locations from which clients are admitted, by the files of `[geoip]`; other clients \
+        are answered with 403 Forbidden. `[site.route.geoip]` has the same keys. The autonomous system \
+        decides before the country. Addresses in `allow` of the same site or route are admitted without this \
+        check.",
     blank: GeoRulesConfig::default,
     keys: &[
         Key {
             name: "allow",
             default: Some("[]"),
             example: "[\"DE\", \"AT\", \"AS3320\"]",
-            documentation: "Countries (ISO 3166-1) and autonomous systems that are admitted. \
-                Others are not, nor are addresses that no file knows. Empty: all but those in `deny`.",
+            documentation: "Countries (ISO 3166-1) and autonomous systems that are admitted. Others are \
+                refused, and addresses that are in no file too. Empty: all but those in `deny`.",
             kind: Kind::CheckedArray {
                 what: "array of countries and autonomous systems",
                 parse: |text| GeoEntry::parse(text).map(|_| text.to_string()),
@@ -145,19 +147,19 @@ pub(super) const fn geoip<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Ve
         name: "geoip",
         default: Some(ABSENT),
         example: "{ allow = [\"DE\", \"AT\"] }",
-        documentation: "From where clients are admitted, see `[site.geoip]`. \
-            A route without this key does as its site does.",
+        documentation: "The locations from which clients are admitted, see `[site.geoip]`. A route without \
+            this key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }
 
 impl ConfigReader<'_> {
-    /// Rules need files to go by.
+    /// Rules need files.
     pub(super) fn check_geoip(&mut self, loaded: &Loaded) {
         if !loaded.config.geoip.files.is_empty() {
             return;
         }
-        let message = || "'geoip' needs 'files' in [geoip], which say where addresses are".to_string();
+        let message = || "'geoip' needs 'files' in [geoip], with locations of addresses".to_string();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             if site.access.geoip.is_some() {
                 self.problem(places.key("geoip"), message());

@@ -1,8 +1,8 @@
 //! `include`: other files whose sections belong to the configuration.
 //!
-//! The key stands in the first file alone, before every section. Its names are relative to the directory of
-//! that file; `*` and `?` may be in the last part. Files that a pattern matches are taken in the order of
-//! their names; none is not a fault. A file that is named without a pattern must be there.
+//! The key is valid in the first file only, before every section. Its names are relative to the directory of
+//! that file; `*` and `?` may be in the last part. Files that a pattern matches are read in the order of
+//! their names; a pattern that matches none is valid. A file that is named without a pattern must exist.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) const INCLUDE: &str = "include";
 /// More files are no configuration that a person keeps in order.
 pub(super) const MOST_FILES: usize = 10_000;
 
-/// The files that a name or pattern stands for, relative to `base` unless it is absolute.
+/// The files that a name or pattern matches, relative to `base` unless it is absolute.
 pub(super) fn matching(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
     let whole = values::parse_path(pattern, base)?;
     let shown = values::shorten(pattern);
@@ -25,7 +25,7 @@ pub(super) fn matching(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, Strin
     };
     if is_pattern(&directory.to_string_lossy()) {
         return Err(format!(
-            "{shown:?}: '*' and '?' may stand in the name of the file only, not of a directory"
+            "{shown:?}: '*' and '?' are valid in the name of the file only, not of a directory"
         ));
     }
     if !is_pattern(last) {
@@ -55,11 +55,11 @@ pub(super) fn matching(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, Strin
     Ok(found)
 }
 
-/// Whether a name is what a pattern stands for: `*` any characters, `?` one.
+/// Whether a name matches a pattern: `*` any characters, `?` one.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut position) = (0, 0);
-    // Where the last star stood, and what of the name it has taken.
+    // The position of the last star, and the part of the name that it has matched.
     let mut star: Option<(usize, usize)> = None;
     while position < name.len() {
         match (pattern.get(at), star) {
@@ -147,8 +147,8 @@ mod tests {
                  does the one of line 4 of main.toml",
             ),
             ("[limits]\nranges = 2\n", "conf.d/a.toml:1:2: [limits] is already in line 2 of main.toml"),
-            ("[server]\ncores = 1\n", "conf.d/a.toml:1:2: [server] must stand in main.toml"),
-            ("include = 'b.toml'\n", "conf.d/a.toml:1:1: 'include' may stand in main.toml only"),
+            ("[server]\ncores = 1\n", "conf.d/a.toml:1:2: [server] must be in main.toml"),
+            ("include = 'b.toml'\n", "conf.d/a.toml:1:1: 'include' is valid in main.toml only"),
             ("limit = 1\n", "conf.d/a.toml:1:1: unknown key 'limit' outside of every section"),
         ] {
             let found = with(text);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn names_that_cannot_be_meant_are_refused_at_their_place() {
         for (value, expected) in [
-            ("['*/a.toml']", "main.toml:1:12: 'include': \"*/a.toml\": '*' and '?' may stand in the name"),
+            ("['*/a.toml']", "main.toml:1:12: 'include': \"*/a.toml\": '*' and '?' are valid in the name"),
             ("['a.toml']", "main.toml:1:12: 'include': \"a.toml\": there is no such file"),
             ("[1]", "main.toml:1:12: 'include' must be names of files"),
             ("['']", "main.toml:1:12: 'include': an empty string"),

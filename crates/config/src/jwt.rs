@@ -22,7 +22,7 @@ pub struct JwtConfig {
     pub claims: Vec<String>,
     /// The claim that is the user.
     pub user: String,
-    /// Header fields that programs and origins get, with the claims that they are made of.
+    /// Header fields that programs and origins get, with the claims that are their values.
     pub fields: BTreeMap<String, String>,
     /// The cookie that may hold the token; empty: none.
     pub cookie: String,
@@ -90,9 +90,9 @@ pub static JWT: Section<JwtConfig> = Section {
             default: None,
             example: "\"https://login.example.org/.well-known/jwks.json\"",
             documentation: "The public keys of the issuer, a JSON Web Key Set (RFC 7517): the path of a \
-                file, an `https://` address, or `\"off\"`. A change of the file is seen within two seconds. \
-                An address is fetched at the start, at every `refresh`, and when a token names a key that is \
-                not known, but then at most every ten seconds. Until keys have been fetched, requests are \
+                file, an `https://` address, or `\"off\"`. A change of the file takes effect within two \
+                seconds. An address is fetched at the start, at every `refresh`, and when a token names an \
+                unknown key, but then at most every ten seconds. Until keys have been fetched, requests are \
                 answered with 503 Service Unavailable. Only an address of this machine may begin with \
                 `http://`. `\"off\"` in a route admits every client even if the site requires a token.",
             kind: Kind::Checked {
@@ -114,10 +114,10 @@ pub static JWT: Section<JwtConfig> = Section {
                  \"EdDSA\"]",
             ),
             example: "[\"ES256\"]",
-            documentation: "The signature algorithms that are accepted (RFC 7518, RFC 8037). \
-                `HS256`, `HS384` and `HS512` must be named: their key is a secret, and a server that checks \
-                such tokens could also make them. `none` is never accepted. The kind of the key must fit the \
-                algorithm, whatever the token says.",
+            documentation: "The signature algorithms that are accepted (RFC 7518, RFC 8037). `HS256`, \
+                `HS384` and `HS512` must be named: their key is a secret, and a server that checks such \
+                tokens could also create them. `none` is never accepted. The kind of the key must fit the \
+                algorithm, regardless of the token.",
             kind: Kind::CheckedArray {
                 what: "array of signature algorithms",
                 parse: |text| match TOKEN_ALGORITHMS.contains(&text) {
@@ -152,7 +152,8 @@ pub static JWT: Section<JwtConfig> = Section {
             example: "[\"scope=orders.read\", \"realm_access.roles=admin\"]",
             documentation: "Claims that a token must have, each as `NAME=VALUE`. The claim must be equal to \
                 the value, be an array with it, or be a text that lists it between spaces, as `scope` does. \
-                A dot in the name leads into an object. A token without one of them is answered with 403.",
+                A dot in the name selects a member of an object. A token without one of them is answered \
+                with 403.",
             kind: Kind::CheckedArray {
                 what: "array of `NAME=VALUE`",
                 parse: parse_claim,
@@ -170,8 +171,8 @@ pub static JWT: Section<JwtConfig> = Section {
             name: "fields",
             default: Some("{}"),
             example: "{ X-User = \"sub\", X-Roles = \"realm_access.roles\" }",
-            documentation: "Header fields that programs and origins get, each with the claim that it is made \
-                of; the items of an array are separated by commas. Fields of these names that the client \
+            documentation: "Header fields that programs and origins get, each with the claim that is its \
+                value; the items of an array are separated by commas. Fields of these names that the client \
                 sends are dropped. A token whose claim cannot be the value of a field is refused.",
             kind: Kind::Fields {
                 what: "table from names of header fields to claims",
@@ -184,8 +185,8 @@ pub static JWT: Section<JwtConfig> = Section {
             default: Some("\"\""),
             example: "\"access_token\"",
             documentation: "The cookie that may hold the token, for requests without `Authorization`. Empty: \
-                cookies are not used. Requests of other sites carry cookies too: use it with `SameSite`, or \
-                for reading only.",
+                cookies are not used. Requests from pages of other sites contain cookies too: use it with \
+                `SameSite`, or for reading only.",
             kind: Kind::Token(|jwt, value| jwt.cookie = value),
         },
         Key {
@@ -222,8 +223,8 @@ pub static JWT: Section<JwtConfig> = Section {
             name: "ca_certificate",
             default: Some("\"\""),
             example: "\"/etc/ssl/own-ca.pem\"",
-            documentation: "The authorities that the server of the keys may have its certificate from, in \
-                PEM form. Empty means those that the system trusts.",
+            documentation: "The authorities that may issue the certificate of the server of the keys, in PEM \
+                form. Empty means the authorities that the system trusts.",
             kind: Kind::File(|jwt, value| jwt.ca_certificate = value),
         },
     ],
@@ -249,14 +250,14 @@ pub(super) fn parse_claim(text: &str) -> Result<String, String> {
     }
 }
 
-/// Fields that frame the message, or that other rules rely on, are not made of claims.
+/// Fields that frame the message, or that other rules rely on, cannot have the value of a claim.
 pub(super) fn check_field(name: &str, claim: &str) -> Result<(), String> {
     const OWN: [&str; 5] = ["authorization", "cookie", "host", "forwarded", "content-type"];
     values::check_answer_field(name)?;
     if OWN.iter().any(|own| name.eq_ignore_ascii_case(own))
         || name.to_ascii_lowercase().starts_with("x-forwarded-")
     {
-        return Err(format!("{name} cannot be made of a claim"));
+        return Err(format!("{name} cannot have the value of a claim"));
     }
     if claim.is_empty() {
         return Err(format!("{name} needs the name of a claim, such as \"sub\""));
@@ -270,9 +271,9 @@ pub(super) const fn jwt<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<
         name: "jwt",
         default: Some(ABSENT),
         example: "{ keys = \"https://login.example.org/.well-known/jwks.json\", audience = [\"api\"] }",
-        documentation: "Requires a JSON Web Token, see `[site.jwt]`. \
-            A route without this key does as its site does. Not together with `basic_authentication`: one \
-            replaces the other of the site.",
+        documentation: "Requires a JSON Web Token, see `[site.jwt]`. A route without this key uses the \
+            setting of its site. Not together with `basic_authentication`: one in a route replaces the other \
+            in its site.",
         kind: Kind::Table { read },
     }
 }

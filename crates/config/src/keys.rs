@@ -2,8 +2,8 @@
 //!
 //! Each key is defined once, here: its name, its kind with its range, its default, an example, its
 //! documentation and how its value is stored in the [`Config`](super::Config). Reading, refusals, defaults,
-//! the documentation page and the help of `touchstone check` all come from this table, so a new key is one
-//! new entry (and one field).
+//! the documentation page and the help of `touchstone check` are all derived from this table, so a new key is
+//! one new entry (and one field).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -111,9 +111,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "ranges",
             default: Some("16"),
             example: "1",
-            documentation: "The most ranges in one Range field. \
-                A request for more is answered with the whole file, as if it had asked for no range; with 0, \
-                every request is.",
+            documentation: "The most ranges in one Range field. A request with more ranges is answered with \
+                the whole file, as if it had no Range field; with 0, every request is.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000,
@@ -126,7 +125,7 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             example: "\"5s\"",
             documentation: "How long a request may take from its first byte to the end of its header \
                 section. After that it is answered with 408 Request Timeout and the connection is closed. A \
-                new connection that sends nothing is closed after the same time, without an answer.",
+                new connection without any data is closed after the same time, without an answer.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: HOUR,
@@ -162,8 +161,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "keep_alive_requests",
             default: Some("0"),
             example: "1000",
-            documentation: "How many requests one connection may carry before it is closed. \
-                0 means any number; 1 turns kept connections off.",
+            documentation: "How many requests one connection may contain before it is closed. 0 means any \
+                number; 1 disables persistent connections.",
             kind: Kind::Number {
                 least: 0,
                 most: u32::MAX as u64,
@@ -200,8 +199,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "http3_streams",
             default: Some("100"),
             example: "250",
-            documentation: "The most requests that one HTTP/3 connection may have under way at a time. \
-                The server tells the client, which then waits before it sends more.",
+            documentation: "The most requests that one HTTP/3 connection may have in progress at a time. The \
+                server sends this limit to the client, which then waits before it sends more.",
             kind: Kind::Number {
                 least: 1,
                 most: 100_000,
@@ -212,10 +211,10 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "http3_unvalidated_handshakes",
             default: Some("64"),
             example: "0",
-            documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet \
-                proven their address. Above this number a client must first prove its address (Retry), which \
-                costs the client one round trip and the server nothing; so packets with forged addresses \
-                cannot overload the server. 0: every client must.",
+            documentation: "The most HTTP/3 handshakes in progress on one core with clients that have not \
+                yet proven their address. Above this number a client must first prove its address (Retry), \
+                which costs the client one round trip and the server no memory, so packets with forged \
+                addresses cannot overload the server. 0: every client must prove it.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -307,7 +306,7 @@ pub static CACHE: Section<CacheConfig> = Section {
             default: Some("\"32MiB\""),
             example: "\"128MiB\"",
             documentation: "The most memory that parsed pages with directives may take, see \
-                `[site.includes]`. A page that finds no room is parsed for every request.",
+                `[site.includes]`. A page for which no memory is left is parsed for every request.",
             kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.parsed_bytes = value },
         },
         Key {
@@ -375,7 +374,7 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "hosts",
             default: Some("[]"),
             example: "[\"www.example.org\", \"example.org\"]",
-            documentation: "The host names that the site answers, without ports; case does not matter. \
+            documentation: "The host names that the site answers, without ports; case is ignored. \
                 `*.example.org` is every name below `example.org`, at any depth, but not `example.org` \
                 itself; a full name takes precedence over a wildcard, and a longer wildcard over a shorter \
                 one. An empty array means every host that no other site on the same address names. If no \
@@ -400,11 +399,11 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "certificate",
             default: Some("\"\""),
             example: "\"tls/example.org.pem\"",
-            documentation: "A PEM file with the site's certificate and those that lead to its authority, or \
+            documentation: "A PEM file with the site's certificate and the chain to its authority, or \
                 `\"acme\"`: then the authority of `[acme]` issues it for all the site's hosts, and it is \
-                renewed in time. With a certificate the addresses of the site speak HTTPS only; for plain \
-                HTTP make another site with other addresses. When the file changes it is read again, and no \
-                connection is lost.",
+                renewed before it expires. With a certificate the addresses of the site accept only HTTPS; \
+                for plain HTTP add another site with other addresses. When the file changes it is read \
+                again, and no connection is lost.",
             kind: Kind::FileOrWord {
                 word: "acme",
                 set_word: |site| site.tls.acme = true,
@@ -417,8 +416,8 @@ pub static SITE: Section<SiteConfig> = Section {
             example: "false",
             documentation: "Whether names of the site get their certificates at their first handshake, with \
                 `certificate = \"acme\"` and [`[acme.on_demand]`](acme.md#certificates-on-demand). These are \
-                all names that `hosts` stands for; without `hosts`, all names that no other site on the \
-                address has.",
+                all names that `hosts` matches; without `hosts`, all names that no other site on the address \
+                has.",
             kind: Kind::Boolean(|site, value| site.tls.on_demand = value),
         },
         Key {
@@ -433,9 +432,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "development_certificate",
             default: Some("false"),
             example: "false",
-            documentation: "Whether the site speaks HTTPS with a certificate that is made at the start, for \
-                its hosts and for localhost. No browser trusts it by itself. Not together with \
-                `certificate`.",
+            documentation: "Whether the site serves HTTPS with a certificate that is generated at the start, \
+                for its hosts and for localhost. Browsers do not trust it. Not together with `certificate`.",
             kind: Kind::Boolean(|site, value| site.tls.development_certificate = value),
         },
         Key {
@@ -481,8 +479,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "http3",
             default: Some("false"),
             example: "true",
-            documentation: "Whether the site speaks HTTP/3 as well, over UDP on the same addresses and \
-                ports, and tells clients so (`Alt-Svc`). It needs `certificate` or \
+            documentation: "Whether the site also serves HTTP/3, over UDP on the same addresses and ports, \
+                and announces it to clients (`Alt-Svc`). It needs `certificate` or \
                 `development_certificate`.",
             kind: Kind::Boolean(|site, value| site.tls.http3 = value),
         },
@@ -490,8 +488,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "client_authorities",
             default: Some("\"\""),
             example: "\"tls/clients.pem\"",
-            documentation: "A PEM file with the authorities whose client certificates are trusted. \
-                Empty: clients are not asked for certificates.",
+            documentation: "A PEM file with the authorities whose client certificates are trusted. Empty: no \
+                certificates are requested from clients.",
             kind: Kind::File(|site, value| site.tls.client_authorities = value),
         },
         Key {
@@ -534,8 +532,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "symlinks",
             default: Some("\"inside\""),
             example: "\"anywhere\"",
-            documentation: "Where symbolic links below the root may lead. \
-                A request for a link that leads elsewhere is answered with 403 Forbidden.",
+            documentation: "The permitted targets of symbolic links below the root. A request for a link \
+                with another target is answered with 403 Forbidden.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "inside",
@@ -553,8 +551,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "htaccess",
             default: Some("\"refuse\""),
             example: "\"ignore\"",
-            documentation: "What is done about `.htaccess` files of Apache below the directories of the \
-                site, which are not obeyed. They are looked for when the configuration is read.",
+            documentation: "How `.htaccess` files of Apache below the directories of the site are handled. \
+                They have no effect; the server searches for them when the configuration is read.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "refuse",
@@ -563,7 +561,7 @@ pub static SITE: Section<SiteConfig> = Section {
                 },
                 Choice {
                     word: "ignore",
-                    meaning: "they are not looked for, because routes say what they said",
+                    meaning: "there is no search, because routes replace them",
                     set: |site| site.htaccess = HtaccessPolicy::Ignore,
                 },
             ]),
@@ -594,15 +592,15 @@ pub static SITE: Section<SiteConfig> = Section {
             example: "false",
             documentation: "Whether paths with an escaped slash (`%2F`) are answered with 404 Not Found, and \
                 those with an escaped tab or line end (`%09`, `%0A`, `%0D`) with 400 Bad Request, for proxy \
-                routes too. Such a path never reaches anything but a proxy, whatever this key says.",
+                routes too. With every value of this key, such a path is passed to proxies only.",
             kind: Kind::Boolean(|site, value| site.refuse_escapes = value),
         },
         Key {
             name: "mime_types",
             default: Some("{}"),
             example: "{ md = \"text/markdown\", glb = \"model/gltf-binary\" }",
-            documentation: "Media types by the ending of the file name, without its dot; case does not \
-                matter. They take precedence over the built-in table.",
+            documentation: "Media types by the ending of the file name, without its dot; case is ignored. \
+                They take precedence over the built-in table.",
             kind: Kind::MediaTypes(|site, value| site.mime_types = value),
         },
         Key {
@@ -623,11 +621,11 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "precompressed",
             default: Some("true"),
             example: "true",
-            documentation: "Whether compressed files beside a file are sent in its place: `page.html.br`, \
-                `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. A \
-                compressed file that is older than its original, in whole seconds, is not used. Only for \
-                compressible types (text, code, JSON, XML, SVG, fonts without a compression of their own) \
-                and files of 256 bytes or more.",
+            documentation: "Whether compressed files in the directory of a file are sent in its place: \
+                `page.html.br`, `page.html.zst` and `page.html.gz` beside `page.html`, to clients that \
+                accept the coding. A compressed file that is older than its original, in whole seconds, is \
+                not used. Only for compressible types (text, code, JSON, XML, SVG, fonts without a \
+                compression of their own) and files of 256 bytes or more.",
             kind: Kind::Boolean(|site, value| site.precompressed = value),
         },
         Key {
@@ -644,9 +642,9 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "compression_levels",
             default: Some("{ br = 5, zstd = 9, gzip = 6 }"),
             example: "{ br = 9, gzip = 9 }",
-            documentation: "The level of each content coding: br 0 to 11, zstd 1 to 19, gzip 1 to 9. \
-                A coding that is not named keeps its default. The first client that asks for a file waits \
-                for its compression.",
+            documentation: "The level of each content coding: br 0 to 11, zstd 1 to 19, gzip 1 to 9. A \
+                coding that is not named keeps its default. The first client that requests a file waits for \
+                its compression.",
             kind: Kind::CompressionLevels(|site, coding, level| {
                 site.compression_levels[coding as usize] = level
             }),
@@ -656,10 +654,10 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[]"),
             example: "[\"/js/*\", \"/app/*/main.js\"]",
             documentation: "Paths of files that are compression dictionaries for their later versions (RFC \
-                9842); `*` stands for any part of a path. A browser that has one file of a pattern gets the \
-                others as `dcb` or `dcz`: what differs. Over HTTPS, for files that `compression` is for, in \
-                codings that it names (`br` or `zstd`), and only with `cache_control` that lets the browser \
-                keep them.",
+                9842); `*` matches any part of a path. A browser that has one file of a pattern gets only \
+                the differences of the others, as `dcb` or `dcz`. Used over HTTPS only, for the files and \
+                codings (`br` or `zstd`) of `compression`, and only if `cache_control` allows the browser to \
+                store the files.",
             kind: Kind::CheckedArray {
                 what: "array of paths",
                 parse: values::parse_dictionary_pattern,
@@ -698,8 +696,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "listing_entries",
             default: Some("10000"),
             example: "1000",
-            documentation: "The most entries in a listing. \
-                A longer listing is cut off, and says so.",
+            documentation: "The most entries in a listing. A longer listing is cut off, and contains a note \
+                about it.",
             kind: Kind::Number {
                 least: 1,
                 most: 1_000_000,
@@ -714,7 +712,7 @@ pub static SITE: Section<SiteConfig> = Section {
                 200: the page of an application that routes in the browser. Only for paths whose last \
                 segment has no dot, and only where the Accept field allows HTML. Empty: none.",
             kind: Kind::Checked {
-                what: "path that begins with `/`, or nothing",
+                what: "path that begins with `/`, or empty",
                 parse: |text, _| values::parse_site_path_or_empty(text),
                 set: |site, value| site.fallback = value,
             },
@@ -739,9 +737,9 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "body_bytes",
             default: Some("0"),
             example: "\"100MiB\"",
-            documentation: "The largest request body of the site, in bytes, in place of `limits.body_bytes`: \
-                more or less than that. A larger one is answered with 413 Content Too Large. 0: as \
-                `limits.body_bytes` says.",
+            documentation: "The largest request body of the site, in bytes, in place of `limits.body_bytes`; \
+                it may be larger or smaller. A larger body is answered with 413 Content Too Large. 0: the \
+                value of `limits.body_bytes`.",
             kind: Kind::Size { least: 0, most: TIB, set: |site, value| site.body_bytes = value },
         },
         delivery::limit_rate(),
@@ -755,8 +753,9 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("{}"),
             example: "{ X-Frame-Options = \"DENY\", Referrer-Policy = \"no-referrer\" }",
             documentation: "Header fields to add to every answer of the site, errors and cached answers \
-                included. The values are [texts with variables](expressions.md); one that is empty for an \
-                answer is left out. Fields that the server itself sets, such as Content-Length, are refused.",
+                included. The values are [texts with variables](expressions.md); a field whose value is \
+                empty for an answer is omitted. Fields that the server itself sets, such as Content-Length, \
+                are refused.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: values::check_added_text,
@@ -793,7 +792,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some(ABSENT),
             example: "{ suffixes = [\".shtml\"] }",
             documentation: "Pages with directives in them (SHTML, server-side includes), see \
-                `[site.includes]`. Without it no file is searched for directives.",
+                `[site.includes]`. Without it the server searches no file for directives.",
             kind: Kind::Table {
                 read: |reader, value, site| reader.table_into(&INCLUDES, value, &mut site.includes),
             },

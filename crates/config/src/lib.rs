@@ -1,12 +1,12 @@
 //! The configuration: what it is once it has been read and checked.
 //!
-//! These types hold only values that can work; reading, defaults, documentation and the refusal of unknown
-//! keys come from the one table in [`keys`].
+//! These types hold only valid values; reading, defaults, documentation and the refusal of unknown keys are
+//! derived from the table in [`keys`].
 //!
 //! * [`read_file`] and [`parse`] turn a TOML file into a [`Config`], or into every [`ConfigProblem`] that it
 //!   has;
-//! * [`load_file`] does the same and keeps the [`ConfigPlaces`], so that what is found later (a missing root,
-//!   a port in use) can still be said with its line and column;
+//! * [`load_file`] does the same and keeps the [`ConfigPlaces`], so that later problems (a missing root, a
+//!   port in use) can be reported with their line and column;
 //! * [`quick`] makes the configuration of `touchstone serve --root DIR --listen ADDR:PORT`;
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
@@ -160,7 +160,7 @@ pub struct Loaded {
     pub places: ConfigPlaces,
 }
 
-/// `[limits]`: what one client may ask for.
+/// `[limits]`: the limits of one client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitsConfig {
     /// Longest request line, bytes (414).
@@ -173,7 +173,7 @@ pub struct LimitsConfig {
     pub body_bytes: u64,
     /// Most ranges in one Range field; more, and the field is ignored.
     pub ranges: usize,
-    /// From the first wait to a whole header section (408).
+    /// From the first wait to a complete header section (408).
     pub header_timeout: Duration,
     /// Between two requests on a kept connection.
     pub keep_alive_timeout: Duration,
@@ -189,8 +189,7 @@ pub struct LimitsConfig {
     pub http3_streams: u32,
     /// HTTP/3 handshakes under way on one core without a proof of the client's address.
     pub http3_unvalidated_handshakes: usize,
-    /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is
-    /// enough.
+    /// The rate in bytes a second that a body must have after the stall timeout; 0: any progress is enough.
     pub minimum_receive_rate: u64,
     /// Bytes a second that an answer must be taken with; the same.
     pub minimum_send_rate: u64,
@@ -203,7 +202,7 @@ pub struct CacheConfig {
     pub enabled: bool,
     /// Most files (MaxNumberOfCachedFiles).
     pub files: usize,
-    /// Most bytes, all files together (MaxTotalCachedFileSize); `None`: by the memory that there is.
+    /// Most bytes, all files together (MaxTotalCachedFileSize); `None`: derived from the available memory.
     pub bytes: Option<u64>,
     /// Largest file (MaxCachedFileSize).
     pub file_bytes: u64,
@@ -228,7 +227,7 @@ pub struct SiteConfig {
     pub root: PathBuf,
     /// Names tried in turn for a directory.
     pub index: Vec<String>,
-    /// Where symbolic links may lead.
+    /// The permitted targets of symbolic links.
     pub symlinks: SymlinkPolicy,
     /// What is done about `.htaccess` files.
     pub htaccess: HtaccessPolicy,
@@ -244,7 +243,7 @@ pub struct SiteConfig {
     pub charset: String,
     /// `Cache-Control` of every file; empty: none.
     pub cache_control: String,
-    /// Send compressed files that stand beside a file.
+    /// Send compressed files from the directory of a file.
     pub precompressed: bool,
     /// Content codings in which files are compressed, the preferred one first.
     pub compression: Vec<ContentCoding>,
@@ -262,7 +261,7 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Errors of programs and origins get these pages, too.
     pub intercept_errors: bool,
-    /// The largest body of a request; 0: as the limits of the server say.
+    /// The largest body of a request; 0: the limit of the server.
     pub body_bytes: u64,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
@@ -274,13 +273,13 @@ pub struct SiteConfig {
     pub includes: Option<IncludesConfig>,
     /// The log of its requests; `None`: that of the server.
     pub access_log: Option<AccessLogConfig>,
-    /// The log of what goes wrong with them; `None`: that of the server.
+    /// The log of problems with them; `None`: that of the server.
     pub error_log: Option<ErrorLogConfig>,
     /// How many of its requests are traced; `None`: there is no collector.
     pub telemetry: Option<TraceConfig>,
     /// How its answers are delivered.
     pub delivery: DeliveryConfig,
-    /// Who is let in.
+    /// The clients that are admitted.
     pub access: AccessConfig,
     /// What it does differently for some requests.
     pub routes: Vec<RouteConfig>,
@@ -298,30 +297,30 @@ impl SiteConfig {
 /// HTTPS of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// The certificate comes by ACME.
+    /// The certificate is issued by ACME.
     pub acme: bool,
     /// Each name gets its certificate at its first handshake.
     pub on_demand: bool,
-    /// The certificate with those that lead to its authority, PEM.
+    /// The certificate with the chain to its authority, PEM.
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM; none: in the same file.
     pub key: Option<PathBuf>,
-    /// A certificate made at the start instead.
+    /// A certificate that is generated at the start instead.
     pub development_certificate: bool,
-    /// The oldest version that is spoken.
+    /// The oldest version that is negotiated.
     pub minimum_version: MinimumVersion,
-    /// The newest version that is spoken.
+    /// The newest version that is negotiated.
     pub maximum_version: MaximumVersion,
     /// HTTP/3 on the same addresses.
     pub http3: bool,
     /// The authorities whose client certificates are trusted, PEM.
     pub client_authorities: Option<PathBuf>,
-    /// Whether a client may come without.
+    /// Whether clients without a certificate are admitted.
     pub client_certificate: ClientCertificateMode,
 }
 
 impl TlsConfig {
-    /// True when the site speaks HTTPS.
+    /// True when the site serves HTTPS.
     pub fn is_on(&self) -> bool {
         self.certificate.is_some() || self.acme || self.development_certificate
     }
@@ -340,16 +339,16 @@ pub enum DirectoryListing {
     Auto,
 }
 
-/// What is done about `.htaccess` files below the directories of a site.
+/// How `.htaccess` files below the directories of a site are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HtaccessPolicy {
-    /// They are named at the start, and what they forbid is refused.
+    /// They are named at the start, and the requests that they forbid are refused.
     Refuse,
-    /// Nothing.
+    /// They have no effect.
     Ignore,
 }
 
-/// Where symbolic links below a root may lead.
+/// The permitted targets of symbolic links below a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymlinkPolicy {
     /// Only to places inside the root.
@@ -389,27 +388,27 @@ pub fn quick(root: PathBuf, listen: ListenAddress) -> Config {
     }
 }
 
-/// Reads a size as it stands on a command line: as in a file, but a plain number needs no quotes.
+/// Reads a size from a command line: as in a file, but a plain number needs no quotes.
 pub fn parse_size_text(text: &str) -> Result<u64, String> {
     text.parse().or_else(|_| values::parse_size(text))
 }
 
-/// Reads a destination of a log as it stands on a command line: as in a file.
+/// Reads a destination of a log from a command line: as in a file.
 pub fn parse_log_destination_text(text: &str) -> Result<LogDestination, String> {
     values::parse_log_destination(text, Path::new(""))
 }
 
-/// Reads a duration as it stands on a command line: as in a file.
+/// Reads a duration from a command line: as in a file.
 pub fn parse_duration_text(text: &str) -> Result<Duration, String> {
     values::parse_duration(text)
 }
 
-/// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the
-/// cache.
+/// The configuration of `touchstone accelerate`: every request of every host is sent to one origin, through
+/// the cache.
 pub fn accelerate(origin: String, listen: ListenAddress) -> Config {
     let proxy = ProxyConfig { to: vec![origin], ..PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
-    // Nothing is served from the root: the route takes every path.
+    // No file of the root is served: the route matches every path.
     let mut config = quick("/".into(), listen);
     for site in &mut config.sites {
         site.includes = None;
@@ -418,7 +417,7 @@ pub fn accelerate(origin: String, listen: ListenAddress) -> Config {
     config
 }
 
-/// The routes of the quick form: programs in `cgi-bin` of the root, if there is such a directory.
+/// The routes of the quick form: programs in `cgi-bin` of the root, if that directory exists.
 fn quick_routes(root: &Path) -> Vec<RouteConfig> {
     let programs = || RouteConfig {
         path: "/cgi-bin/".to_string(),
@@ -429,7 +428,7 @@ fn quick_routes(root: &Path) -> Vec<RouteConfig> {
 }
 
 impl SiteConfig {
-    /// A site for every host, with the default of every key that need not be given.
+    /// A site for every host, with the default of every key that has one.
     pub fn new(root: PathBuf, listen: Vec<ListenAddress>) -> SiteConfig {
         SiteConfig { root, listen, ..keys::SITE.defaults() }
     }

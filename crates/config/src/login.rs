@@ -21,7 +21,7 @@ pub struct LoginConfig {
     pub client_secret_file: Option<PathBuf>,
     /// How the secret is sent.
     pub client_authentication: ClientAuthentication,
-    /// What the user is asked to allow.
+    /// The scopes that the user is requested to allow.
     pub scopes: Vec<String>,
     /// Further parameters of the address where a user signs in.
     pub parameters: BTreeMap<String, String>,
@@ -29,9 +29,9 @@ pub struct LoginConfig {
     pub claims: Vec<String>,
     /// The claim that is the user.
     pub user: String,
-    /// Header fields that programs and origins get, with the claims that they are made of.
+    /// Header fields that programs and origins get, with the claims that are their values.
     pub fields: BTreeMap<String, String>,
-    /// Whether the provider is asked for more claims.
+    /// Whether further claims are requested from the provider.
     pub user_information: bool,
     /// The signature algorithms of ID tokens that are accepted.
     pub algorithms: Vec<String>,
@@ -41,7 +41,7 @@ pub struct LoginConfig {
     pub sign_in: String,
     /// The path that ends a session; empty: none.
     pub sign_out: String,
-    /// Where a browser is sent after that; empty: a page that says so.
+    /// The target of a redirect after that; empty: a page that confirms it.
     pub after_sign_out: String,
     /// The path to which the provider sends logout tokens; empty: none. Clients may share it.
     pub back_channel: String,
@@ -51,7 +51,7 @@ pub struct LoginConfig {
     pub lifetime: Duration,
     /// How long a session without requests lasts; zero: as long as others.
     pub idle: Duration,
-    /// How often the provider is asked whether a session continues; zero: never.
+    /// How often the provider is queried whether a session continues; zero: never.
     pub renew: Duration,
     /// How long the provider may take for an answer.
     pub timeout: Duration,
@@ -66,7 +66,7 @@ pub struct LoginConfig {
 /// How the secret of the client is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAuthentication {
-    /// As the provider's metadata say.
+    /// According to the provider's metadata.
     Auto,
     /// In `Authorization`.
     Basic,
@@ -106,7 +106,7 @@ impl LoginConfig {
             return None;
         }
         if self.client_id.is_empty() {
-            return Some("'client_id' is missing: the name under which the provider knows this site".into());
+            return Some("'client_id' is missing: the identifier of this site at the provider".into());
         }
         if !self.scopes.iter().any(|scope| scope == "openid") {
             return Some("'scopes' must have \"openid\": without it there is no ID token".into());
@@ -133,7 +133,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
         [login](login.md). `[site.route.login]` has the same keys. The session is in an encrypted cookie. A \
         browser that loads a page without a session is sent to the provider (302); other requests without \
         one are answered with 401, users without a required claim with 403. Use it with HTTPS: over plain \
-        HTTP it works on this machine only.",
+        HTTP it works for clients on this machine only.",
     blank: || LoginConfig {
         issuer: String::new(),
         client_id: String::new(),
@@ -165,10 +165,10 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "issuer",
             default: None,
             example: "\"https://login.example.org\"",
-            documentation: "The provider, exactly as it names itself, or `\"off\"`. \
-                `/.well-known/openid-configuration` below it is fetched at the start and at every `refresh`. \
-                Only an address of this machine may begin with `http://`. `\"off\"` in a route admits every \
-                client even if the site requires a login.",
+            documentation: "The URL of the provider, exactly as in its own metadata (`issuer`), or \
+                `\"off\"`. `/.well-known/openid-configuration` below it is fetched at the start and at every \
+                `refresh`. Only an address of this machine may begin with `http://`. `\"off\"` in a route \
+                admits every client even if the site requires a login.",
             kind: Kind::Checked {
                 what: "URL, or `\"off\"`",
                 parse: parse_issuer,
@@ -179,7 +179,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "client_id",
             default: Some("\"\""),
             example: "\"www\"",
-            documentation: "The name under which the provider knows this site.",
+            documentation: "The identifier of this site at the provider.",
             kind: Kind::HeaderValue(|login, value| login.client_id = value),
         },
         Key {
@@ -198,7 +198,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
             kind: Kind::Choice(&[
                 Choice {
                     word: "auto",
-                    meaning: "as the provider's metadata say, `basic` where they allow both",
+                    meaning: "according to the provider's metadata, `basic` where they allow both",
                     set: |login| login.client_authentication = ClientAuthentication::Auto,
                 },
                 Choice {
@@ -217,8 +217,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "scopes",
             default: Some("[\"openid\", \"profile\", \"email\"]"),
             example: "[\"openid\", \"email\", \"groups\", \"offline_access\"]",
-            documentation: "What the user is asked to allow; `openid` must be one of them. \
-                Many providers give a refresh token for `offline_access` only, see `renew`.",
+            documentation: "The scopes that the user is requested to allow; `openid` must be one of them. \
+                Many providers issue a refresh token for `offline_access` only, see `renew`.",
             kind: Kind::CheckedArray {
                 what: "array of scopes",
                 parse: parse_scope,
@@ -243,7 +243,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
             example: "[\"groups=staff\"]",
             documentation: "Claims that a user must have, each as `NAME=VALUE`. The claim must be equal to \
                 the value, be an array with it, or be a text that lists it between spaces. A dot in the name \
-                leads into an object. A user without one of them is answered with 403.",
+                selects a member of an object. A user without one of them is answered with 403.",
             kind: Kind::CheckedArray {
                 what: "array of `NAME=VALUE`",
                 parse: jwt::parse_claim,
@@ -261,8 +261,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "fields",
             default: Some("{}"),
             example: "{ X-User = \"email\", X-Groups = \"groups\" }",
-            documentation: "Header fields that programs and origins get, each with the claim that it is made \
-                of; the items of an array are separated by commas. Fields of these names that the client \
+            documentation: "Header fields that programs and origins get, each with the claim that is its \
+                value; the items of an array are separated by commas. Fields of these names that the client \
                 sends are dropped. A user whose claim cannot be the value of a field is refused.",
             kind: Kind::Fields {
                 what: "table from names of header fields to claims",
@@ -274,8 +274,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "user_information",
             default: Some("false"),
             example: "true",
-            documentation: "Asks the provider's user information endpoint for the claims that the ID token \
-                does not have.",
+            documentation: "Whether claims that the ID token does not have are requested from the provider's \
+                user information endpoint.",
             kind: Kind::Boolean(|login, value| login.user_information = value),
         },
         Key {
@@ -285,8 +285,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
                  \"EdDSA\"]",
             ),
             example: "[\"ES256\"]",
-            documentation: "The signature algorithms of ID tokens that are accepted. \
-                The kind of the provider's key must fit the algorithm, whatever the token says.",
+            documentation: "The signature algorithms of ID tokens that are accepted. The kind of the \
+                provider's key must fit the algorithm, regardless of the token.",
             kind: Kind::CheckedArray {
                 what: "array of signature algorithms",
                 parse: parse_algorithm,
@@ -310,7 +310,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             default: Some("\"/.touchstone/login/sign-in\""),
             example: "\"/sign-in\"",
             documentation: "The path that begins a login, for links and scripts: \
-                `/.touchstone/login/sign-in?to=/orders` leads to `/orders` in the end. Empty means none.",
+                `/.touchstone/login/sign-in?to=/orders` redirects to `/orders` after the login. Empty means \
+                none.",
             kind: Kind::Checked {
                 what: "path",
                 parse: parse_own_path_or_empty,
@@ -322,7 +323,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
             default: Some("\"/.touchstone/login/sign-out\""),
             example: "\"/sign-out\"",
             documentation: "The path that ends a session, here and at the provider if it has an address for \
-                that. A link from another site shows a question first. Empty means none.",
+                that. For a link from another site a page with a question is shown first. Empty means none.",
             kind: Kind::Checked {
                 what: "path",
                 parse: parse_own_path_or_empty,
@@ -335,7 +336,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
             example: "\"/backchannel-logout\"",
             documentation: "The path to which the provider sends a logout token when a session ends there \
                 (OpenID Connect Back-Channel Logout 1.0), so that it ends here at once. The whole URL is \
-                registered at the provider. Several clients may have the same path. Empty means none.",
+                registered at the provider. Several logins may have the same path. Empty means none.",
             kind: Kind::Checked {
                 what: "path",
                 parse: parse_own_path_or_empty,
@@ -346,9 +347,9 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "after_sign_out",
             default: Some("\"\""),
             example: "\"/goodbye.html\"",
-            documentation: "The path of this site where a browser is sent after it has signed out. \
-                The whole URL is registered at the provider as one for after the logout. Empty means the \
-                provider's own page, or one of this server.",
+            documentation: "The path of this site to which a browser is redirected after the logout. The \
+                whole URL is registered at the provider as a URL for redirects after a logout. Empty means \
+                the provider's own page, or one of this server.",
             kind: Kind::Checked {
                 what: "path",
                 parse: parse_own_path_or_empty,
@@ -360,9 +361,10 @@ pub static LOGIN: Section<LoginConfig> = Section {
             default: Some("\"\""),
             example: "\"login.keys\"",
             documentation: "The file with the secrets that encrypt cookies, one of at least 32 characters on \
-                each line. The first encrypts, all decrypt: put a new one before the old one, and remove the \
-                old one after `lifetime`. Machines with the same file share sessions. It is read when the \
-                configuration is. Empty means a key that this process makes: sessions end with it.",
+                each line. The first secret encrypts, all decrypt: insert a new secret before the old one, \
+                and remove the old one after `lifetime`. Machines with the same file share sessions. The \
+                file is read together with the configuration. Empty means a key that this process generates: \
+                sessions are valid until the process ends.",
             kind: Kind::File(|login, value| login.key_file = value),
         },
         Key {
@@ -380,8 +382,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "idle",
             default: Some("\"1h\""),
             example: "\"15m\"",
-            documentation: "How long a session without requests lasts. \
-                `\"0s\"` means that only `lifetime` counts.",
+            documentation: "How long a session without requests lasts. `\"0s\"` means that only `lifetime` \
+                applies.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(90 * 24 * 3600),
@@ -392,10 +394,10 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "renew",
             default: Some("\"10m\""),
             example: "\"5m\"",
-            documentation: "How often the provider is asked, with the refresh token of a session, whether it \
-                goes on, and for new claims. A session that the provider has ended ends then; while \
-                the provider is down, sessions go on. Without a refresh token, or with `\"0s\"`, it is not \
-                asked.",
+            documentation: "How often the provider is queried with the refresh token of a session: whether \
+                the session continues, and for new claims. A session that the provider has ended then ends \
+                here. While the provider cannot be reached, sessions continue. Without a refresh token, or \
+                with `\"0s\"`, there are no queries.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(30 * 24 * 3600),
@@ -428,8 +430,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "refresh",
             default: Some("\"10m\""),
             example: "\"1h\"",
-            documentation: "How often the provider's metadata and keys are fetched. \
-                Keys are also fetched when a token names one that is not known.",
+            documentation: "How often the provider's metadata and keys are fetched. Keys are also fetched \
+                when a token names an unknown key.",
             kind: Kind::Duration {
                 least: Duration::from_secs(10),
                 most: Duration::from_secs(24 * 3600),
@@ -440,8 +442,8 @@ pub static LOGIN: Section<LoginConfig> = Section {
             name: "ca_certificate",
             default: Some("\"\""),
             example: "\"/etc/ssl/own-ca.pem\"",
-            documentation: "The authorities that the provider may have its certificate from, in PEM form. \
-                Empty means those that the system trusts.",
+            documentation: "The authorities that may issue the provider's certificate, in PEM form. Empty \
+                means the authorities that the system trusts.",
             kind: Kind::File(|login, value| login.ca_certificate = value),
         },
     ],
@@ -513,7 +515,7 @@ fn parse_own_path_or_empty(text: &str, base: &Path) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { parse_own_path(text, base) }
 }
 
-/// Reads it, and checks it as a whole.
+/// Reads the section, and checks its keys together.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -532,9 +534,8 @@ pub(super) const fn login<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Ve
         name: "login",
         default: Some(ABSENT),
         example: "{ issuer = \"https://login.example.org\", client_id = \"www\" }",
-        documentation: "Users sign in at an OpenID provider, see `[site.login]`. \
-            A route without this key does as its site does. Not together with `jwt` or \
-            `basic_authentication`.",
+        documentation: "Users sign in at an OpenID provider, see `[site.login]`. A route without this key \
+            uses the setting of its site. Not together with `jwt` or `basic_authentication`.",
         kind: Kind::Table { read },
     }
 }

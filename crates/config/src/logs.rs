@@ -10,9 +10,9 @@ use touchstone_observe::log::{FACILITIES, LogIdentity};
 
 use super::{AccessLogConfig, AccessLogFormat, ErrorLogConfig, LogDestination, LogLevel};
 
-const PATH: &str = "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"`, a file, a syslog server \
-    (`\"syslog:/dev/log\"`, `\"syslog:udp:HOST:PORT\"` or `\"syslog:tcp:HOST:PORT\"`), or `\"journald\"`. \
-    See the [page about logs](logs.md#syslog-and-journald).";
+const PATH: &str = "The destination of the lines: `\"off\"`, `\"stdout\"`, `\"stderr\"`, a file, a syslog \
+    server (`\"syslog:/dev/log\"`, `\"syslog:udp:HOST:PORT\"` or `\"syslog:tcp:HOST:PORT\"`), or \
+    `\"journald\"`. See the [page about logs](logs.md#syslog-and-journald).";
 
 /// `[access_log]`
 pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
@@ -61,9 +61,9 @@ pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
 pub static SITE_ERROR_LOG: Section<ErrorLogConfig> = Section {
     name: "site.error_log",
     repeated: false,
-    documentation: "What the operator should know of requests of the site and of the programs and origins of \
-        its routes, in place of `[error_log]`. `[site.route.error_log]` has the same keys. \
-        `error_log = \"off\"` and `error_log = \"FILE\"` are short for a table with that `path`.",
+    documentation: "The error log for requests of the site and for the programs and origins of its routes, \
+        in place of `[error_log]`. `[site.route.error_log]` has the same keys. `error_log = \"off\"` and \
+        `error_log = \"FILE\"` are short for a table with that `path`.",
     blank: blank_error_log,
     keys: &[path(None, "\"log/shop-error.log\""), error_level(), error_format(), facility(), tag()],
 };
@@ -134,7 +134,7 @@ const fn error_level() -> Key<ErrorLogConfig> {
         kind: Kind::Choice(&[
             Choice {
                 word: "debug",
-                meaning: "everything, for finding faults",
+                meaning: "every message, to find faults",
                 set: |log| log.level = LogLevel::Debug,
             },
             Choice {
@@ -144,12 +144,12 @@ const fn error_level() -> Key<ErrorLogConfig> {
             },
             Choice {
                 word: "warning",
-                meaning: "something was refused or lost, and the server continues",
+                meaning: "data or a request was refused or lost, and the server continues",
                 set: |log| log.level = LogLevel::Warning,
             },
             Choice {
                 word: "error",
-                meaning: "something that the operator must repair",
+                meaning: "a problem that the operator must repair",
                 set: |log| log.level = LogLevel::Error,
             },
         ]),
@@ -211,7 +211,7 @@ const fn tag<C: HasDestination>() -> Key<C> {
     }
 }
 
-/// A log that goes somewhere, where syslog and the journal are told its sender.
+/// A log with a destination; syslog and the journal get its sender.
 trait HasDestination {
     fn destination(&mut self) -> &mut LogDestination;
     fn identity(&mut self) -> &mut LogIdentity;
@@ -249,8 +249,8 @@ pub(super) const fn access_log<C>(
         name: "access_log",
         default: Some(ABSENT),
         example: "{ path = \"log/shop.log\", when = \"$status >= 400\" }",
-        documentation: "A log of its own for its requests, see `[site.access_log]`; `\"off\"`: none. \
-            A route without this key is in the log of its site, and a site in that of `[access_log]`.",
+        documentation: "A separate log for its requests, see `[site.access_log]`; `\"off\"`: none. A route \
+            without this key is in the log of its site, and a site in that of `[access_log]`.",
         kind: Kind::Table { read },
     }
 }
@@ -263,7 +263,7 @@ pub(super) const fn error_log<C>(
         name: "error_log",
         default: Some(ABSENT),
         example: "{ path = \"log/shop-error.log\" }",
-        documentation: "A log of its own for what goes wrong with its requests, programs and origins, see \
+        documentation: "A separate log for problems with its requests, programs and origins, see \
             `[site.error_log]`; `\"off\"`: none. A route without this key is in the log of its site, and a \
             site in that of `[error_log]`.",
         kind: Kind::Table { read },

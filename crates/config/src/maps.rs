@@ -78,8 +78,8 @@ pub(super) static MAP: Section<MapConfig> = Section {
             name: "from",
             default: None,
             example: "\"$host\"",
-            documentation: "The text that is looked up. `$1` to `$9` are what the pattern of the route has \
-                matched in which the map is used; elsewhere they are empty.",
+            documentation: "The text that is looked up. `$1` to `$9` are the matches of the pattern of the \
+                route in which the map is used; elsewhere they are empty.",
             kind: Kind::Checked {
                 what: "text with variables",
                 parse: |text, _| {
@@ -105,15 +105,15 @@ pub(super) static MAP: Section<MapConfig> = Section {
             name: "ignore_case",
             default: Some("false"),
             example: "true",
-            documentation: "Whether the case of ASCII letters in exact values does not matter.",
+            documentation: "Whether the case of ASCII letters in exact values is ignored.",
             kind: Kind::Boolean(|map, value| map.ignore_case = value),
         },
         Key {
             name: "values",
             default: Some("{}"),
             example: "{ \"shop.example.org\" = \"shop\", \"*.example.org\" = \"wiki\" }",
-            documentation: "Exact values, and names of hosts as `*.example.org`, which stands for all names \
-                below it; with the texts that stand for them.",
+            documentation: "Exact values, and names of hosts such as `*.example.org`, which matches all \
+                names below it; with the texts that replace them.",
             kind: Kind::Pairs {
                 what: "table from values to texts",
                 check: |key, value| {
@@ -154,8 +154,8 @@ pub(super) static MAP: Section<MapConfig> = Section {
             default: Some("{}"),
             example: "{ \"10.0.0.0/8\" = \"office\", \"2001:db8::/32\" = \"lab\", \"unix:\" = \"local\" }",
             documentation: "Networks, with the texts for addresses in them; `from` is then an address, such \
-                as `$client`. The longest network that contains it decides. `\"unix:\"` stands for the \
-                clients of unix sockets. It is nginx's `geo`.",
+                as `$client`. The longest network that contains it decides. `\"unix:\"` is the clients of \
+                unix sockets. The key corresponds to `geo` of nginx.",
             kind: Kind::Pairs {
                 what: "table from networks to texts",
                 check: |key, value| {
@@ -169,17 +169,19 @@ pub(super) static MAP: Section<MapConfig> = Section {
             name: "networks_file",
             default: Some("\"\""),
             example: "\"maps/countries.geo\"",
-            documentation: "A file with more networks, each with its text on a line of its own, as `geo` of \
-                nginx includes it: see [networks](expressions.md#networks). It is read again at each reload.",
+            documentation: "A file with more networks, each with its text on a line of its own, in the form \
+                of a file that `geo` of nginx includes: see [networks](expressions.md#networks). It is read \
+                again at each reload.",
             kind: Kind::File(|map, value| map.networks_file = value),
         },
         Key {
             name: "shares",
             default: Some("[]"),
             example: "[\"10% new\", \"0.5% test\", \"* old\"]",
-            documentation: "Shares of all values, each with its text, and `*` for all that are left. A value \
-                always has the same text, chosen by a hash of it. It is nginx's `split_clients`, with the \
-                same hash: `from = \"${client}AAA\"` divides clients as `\"${remote_addr}AAA\"` does there.",
+            documentation: "Shares of all values, each with its text, and `*` for the rest. A value always \
+                has the same text, selected by its hash. The key corresponds to `split_clients` of nginx, \
+                with the same hash: `from = \"${client}AAA\"` divides clients like `\"${remote_addr}AAA\"` \
+                there.",
             kind: Kind::CheckedArray {
                 what: "array of shares with texts",
                 parse: |text| map_text::read_share_line(text).map(|_| text.to_string()),
@@ -244,7 +246,7 @@ impl MapConfig {
         Map::new(&source, entries, maps).map_err(|problem| (key, problem))
     }
 
-    /// Adds the networks; those of the file come first, so that the others count before them.
+    /// Adds the networks; those of the file are added first, so that the others take precedence.
     fn add_networks(
         &self,
         entries: &mut Vec<(Entry, String)>,
@@ -274,7 +276,7 @@ impl MapConfig {
     }
 }
 
-/// The maps for what is compiled later, where there are any.
+/// The maps for texts that are compiled later, if there are any.
 fn used(maps: &Maps) -> Option<Maps> {
     (!maps.is_empty()).then(|| maps.clone())
 }
@@ -321,7 +323,7 @@ impl ConfigReader<'_> {
 
     fn add_map(&mut self, config: &MapConfig, places: &SectionPlaces, maps: &mut Maps) {
         if maps.get(&config.name).is_some() {
-            self.problem(places.key("name"), format!("'name': there is a map {:?} already", config.name));
+            self.problem(places.key("name"), format!("'name': a map {:?} exists already", config.name));
             return;
         }
         match config.compile(maps) {
@@ -494,9 +496,9 @@ mod tests {
         assert!(first(&map("shares = ['x a']")).contains("is not a share"));
         let both = first(&map("shares = ['5% a']\nvalues = { b = 'c' }"));
         assert!(both.contains("either values and patterns, or networks, or shares"), "{both}");
-        assert!(first(&map("[[map]]\nname = 'a'\nfrom = ''")).contains("there is a map \"a\" already"));
+        assert!(first(&map("[[map]]\nname = 'a'\nfrom = ''")).contains("a map \"a\" exists already"));
         let late = map("default = '$status'");
         let route = "[[site.route]]\npath = '/'\nwhen = '$map{a}'\nrespond = {}\n";
-        assert!(first(&format!("{late}{route}")).contains("known only when the head of the answer"));
+        assert!(first(&format!("{late}{route}")).contains("available only when the head of the answer"));
     }
 }

@@ -2,8 +2,8 @@
 //! [`keys`](super::keys).
 //!
 //! All problems are found in one pass and reported together, in the order of the text. If the text is not
-//! TOML, only that is reported, because the rest would give false problems. This module handles the document,
-//! its sections and names; `touchstone-config-section` reads the values.
+//! TOML, only that is reported, because the rest would cause false problems. This module handles the
+//! document, its sections and names; `touchstone-config-section` reads the values.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -63,7 +63,7 @@ fn read_source(path: &Path) -> Result<Source, Vec<ConfigProblem>> {
         let place = Lines::of(&valid).place(valid.len());
         vec![problem_at(path, Some(place), "is not UTF-8 from here on")]
     })?;
-    // Absolute, so that a later change of the current directory changes nothing.
+    // Absolute, so that a later change of the current directory has no effect.
     let absolute =
         std::path::absolute(path).map_err(|error| whole_file(format!("cannot be found: {error}")))?;
     let base = absolute.parent().unwrap_or(Path::new("/")).to_path_buf();
@@ -282,7 +282,7 @@ impl<'t> ConfigReader<'t> {
             sites: self.sites(documents, &mut places),
             streams: self.streams(documents, &mut places),
         };
-        // There is one virtual machine for all; each route is opened by itself.
+        // All routes share one virtual machine; each route is opened separately.
         for route in config.sites.iter_mut().flat_map(|site| &mut site.routes) {
             if let Some(servlet) = &mut route.servlet {
                 servlet.java = config.java.clone();
@@ -298,13 +298,13 @@ impl<'t> ConfigReader<'t> {
                     unknown_sections |= self.unknown_at_top(name, value);
                 } else if position != 0 {
                     let message =
-                        format!("'{INCLUDE}' may stand in {} only", self.sources()[0].name.display());
+                        format!("'{INCLUDE}' is valid in {} only", self.sources()[0].name.display());
                     let place = self.place(name.span().start);
                     self.problem(place, message);
                 }
             }
         }
-        // If a section's name is wrong, it may have been meant for the site: one problem is enough.
+        // If a section's name is wrong, the key may belong to the site: one problem is enough.
         let has = |name: &str| documents.iter().any(|document| document.contains_key(name));
         if !has(keys::SITE.name) && !has(stream::STREAM.name) && !unknown_sections {
             let message = "no [[site]]: at least one is needed, with 'listen' and 'root'".to_string();
@@ -327,8 +327,8 @@ impl<'t> ConfigReader<'t> {
             let place = self.place(name.span().start);
             let header = section.header();
             if section.name == server::SERVER.name && position != 0 {
-                // The commands for a running server look for it there.
-                let message = format!("{header} must stand in {}", self.sources()[0].name.display());
+                // The commands for a running server search for it there.
+                let message = format!("{header} must be in {}", self.sources()[0].name.display());
                 self.problem(place, message);
             } else if let Some((_, other)) = &first {
                 let line = self.line(*other, place);
@@ -433,8 +433,8 @@ impl<'t> ConfigReader<'t> {
         }
     }
 
-    /// Reports a name outside of every section that is not a section's. Returns whether a section was
-    /// probably meant.
+    /// Reports a name outside of every section that is not the name of a section. Returns whether a section
+    /// was probably meant.
     fn unknown_at_top(&mut self, name: &Spanned<Cow<'_, str>>, value: &Value<'_>) -> bool {
         let text = values::shorten(name.get_ref());
         let place = self.place(name.span().start);
@@ -459,7 +459,7 @@ impl<'t> ConfigReader<'t> {
             (false, sections) if sections.is_empty() => {
                 format!("unknown key '{text}' outside of every section")
             }
-            (false, sections) => format!("key '{text}' must stand in a section, {}", words(&sections)),
+            (false, sections) => format!("key '{text}' must be in a section, {}", words(&sections)),
         };
         self.problem(place, message);
         is_section
@@ -483,10 +483,10 @@ impl<'t> ConfigReader<'t> {
                 if set {
                     let reason = match tls.acme {
                         _ if key == "certificate_on_demand" => "without 'certificate' \"acme\"",
-                        true => "with 'certificate' \"acme\", whose key is made here",
+                        true => "with 'certificate' \"acme\", whose key the server generates",
                         false => "without 'certificate'",
                     };
-                    self.problem(places.key(key), format!("'{key}' means nothing {reason}"));
+                    self.problem(places.key(key), format!("'{key}' has no effect {reason}"));
                 }
             }
             if tls.maximum_version == MaximumVersion::Tls12 {
@@ -494,7 +494,7 @@ impl<'t> ConfigReader<'t> {
                     [("tls_minimum", tls.minimum_version == MinimumVersion::Tls13), ("http3", tls.http3)]
                 {
                     if needs_newer {
-                        let message = format!("'{key}' asks for TLS 1.3, which 'tls_maximum' leaves out");
+                        let message = format!("'{key}' needs TLS 1.3, which 'tls_maximum' excludes");
                         self.problem(places.key(key), message);
                     }
                 }
@@ -505,7 +505,7 @@ impl<'t> ConfigReader<'t> {
                     let line = self.line(place, places.header);
                     let message = format!(
                         "this [[site]] and the one of {line} share {address}, but only one of them has a \
-                         certificate; an address speaks HTTPS or plain HTTP, not both"
+                         certificate; an address serves HTTPS or plain HTTP, not both"
                     );
                     self.problem(places.key("listen"), message);
                 }

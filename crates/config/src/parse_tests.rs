@@ -310,11 +310,11 @@ fn unknown_names() {
     );
     assert_eq!(
         problems(&format!("root = 'x'\n{SITE}")),
-        ["site.toml:1:1: key 'root' must stand in a section, [[site]] and [[site.route]]"]
+        ["site.toml:1:1: key 'root' must be in a section, [[site]] and [[site.route]]"]
     );
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
-        ["site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log], [site.access_log], \
+        ["site.toml:1:1: key 'path' must be in a section, [access_log], [error_log], [site.access_log], \
           [site.error_log], [[site.route]], [site.route.proxy.check] and [site.route.python]"]
     );
     assert_eq!(
@@ -424,10 +424,7 @@ fn wrong_types() {
         ("headers = []", "4:11: 'headers' must be a table such as { X-Name = \"value\" }, not an array"),
         ("headers = { ETag = 'x' }", "4:13: 'headers': the server itself sets \"ETag\""),
         ("headers = { A = \"\" }", "4:13: 'headers': \"A\" has an empty value; leave the field out"),
-        (
-            "headers = { X-A = 'b', x-a = 'c' }",
-            "4:24: 'headers': \"x-a\" is listed twice; case does not matter",
-        ),
+        ("headers = { X-A = 'b', x-a = 'c' }", "4:24: 'headers': \"x-a\" is listed twice; case is ignored"),
     ] {
         assert_eq!(problem_in_site(line), format!("site.toml:{message}"));
     }
@@ -497,7 +494,7 @@ fn values_that_cannot_be() {
         ("mime_types = { '.a' = 'x/y' }", "4:16: 'mime_types': \".a\" begins with a dot; write \"a\""),
         (
             "mime_types = { A = 'x/y', a = 'x/z' }",
-            "4:27: 'mime_types': the ending \"a\" is listed twice; case does not matter",
+            "4:27: 'mime_types': the ending \"a\" is listed twice; case is ignored",
         ),
     ] {
         assert_eq!(problem_in_site(line), format!("site.toml:{message}"));
@@ -521,8 +518,8 @@ fn values_that_cannot_be() {
     );
     assert_eq!(
         problem_beside_a_site("[cache]\nbytes = '64K'"),
-        "site.toml:5:9: 'bytes': \"64K\" leaves open what a unit is; write \"64KiB\" (1,024 each) or \
-         \"64KB\" (1,000 each)"
+        "site.toml:5:9: 'bytes': \"64K\" has an ambiguous unit; write \"64KiB\" (1,024 each) or \"64KB\" \
+         (1,000 each)"
     );
     assert_eq!(
         problem_beside_a_site("[server]\ndrain_timeout = '10'"),
@@ -706,20 +703,20 @@ fn https_is_asked_for_in_one_way() {
     assert_eq!(tls.certificate.as_deref(), Some(Path::new("/etc/touchstone/tls/a.pem")));
     assert_eq!(tls.key, None);
     for (lines, message) in [
-        ("key = \"k\"\n", "4:7: 'key' means nothing without 'certificate'"),
-        ("http3 = true\n", "4:9: 'http3' means nothing without 'certificate'"),
-        ("client_authorities = \"c\"\n", "4:22: 'client_authorities' means nothing without 'certificate'"),
+        ("key = \"k\"\n", "4:7: 'key' has no effect without 'certificate'"),
+        ("http3 = true\n", "4:9: 'http3' has no effect without 'certificate'"),
+        ("client_authorities = \"c\"\n", "4:22: 'client_authorities' has no effect without 'certificate'"),
         (
             "certificate = \"c\"\ndevelopment_certificate = true\n",
             "5:27: 'development_certificate' and 'certificate' cannot both be set",
         ),
         (
             "certificate = \"c\"\ntls_minimum = \"1.3\"\ntls_maximum = \"1.2\"\n",
-            "5:15: 'tls_minimum' asks for TLS 1.3, which 'tls_maximum' leaves out",
+            "5:15: 'tls_minimum' needs TLS 1.3, which 'tls_maximum' excludes",
         ),
         (
             "certificate = \"c\"\nhttp3 = true\ntls_maximum = \"1.2\"\n",
-            "5:9: 'http3' asks for TLS 1.3, which 'tls_maximum' leaves out",
+            "5:9: 'http3' needs TLS 1.3, which 'tls_maximum' excludes",
         ),
     ] {
         let found = problems(&site(lines));
@@ -728,7 +725,7 @@ fn https_is_asked_for_in_one_way() {
     }
     let mixed = site("certificate = \"c\"\nhosts = [\"a.org\"]\n") + &site("hosts = [\"b.org\"]\n");
     let found = problems(&mixed);
-    assert!(found.len() == 1 && found[0].contains("speaks HTTPS or plain HTTP, not both"), "{found:?}");
+    assert!(found.len() == 1 && found[0].contains("serves HTTPS or plain HTTP, not both"), "{found:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where the parts of a configuration stand, for problems that show only later.
+//! The places of the parts of a configuration, for problems that are found later.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use touchstone_config_section::{ConfigProblem, ListenAddress, Place, SectionPlac
 
 use super::Config;
 
-/// Where everything stands that was read. The default knows no place: every problem is then said without one.
+/// The places of all parts that were read. The default has no place: every problem is then reported without
+/// one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigPlaces {
     /// The file as the user named it, and those that it includes.
@@ -54,7 +55,7 @@ impl ConfigPlaces {
         self.problem(place, message)
     }
 
-    /// A problem at a place, or with the whole.
+    /// A problem at a place, or of the whole configuration.
     pub fn problem(&self, place: Option<Place>, message: impl Into<String>) -> ConfigProblem {
         let file = self.files.get(place.map_or(0, |place| place.file));
         problem_at(file.map_or(Path::new(""), PathBuf::as_path), place, message)

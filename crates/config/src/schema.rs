@@ -1,7 +1,7 @@
 //! The table of keys as a JSON schema, by which editors complete and check a configuration.
 //!
-//! It says what a key may be as far as a schema can: what a string must hold beyond its form, and what keys
-//! together must not say, `touchstone check` tells.
+//! It describes the values of each key as far as a schema can. `touchstone check` reports the further
+//! problems: invalid contents of a string, and keys that contradict each other.
 
 use serde_json::{Map, Value, json};
 use touchstone_config_section::{ABSENT, Kind, Section};
@@ -14,7 +14,7 @@ use super::keys::for_each_section;
 const DURATION: &str = "^[0-9]+(ms|s|m|h)$";
 const SIZE: &str = "^[0-9]+ *([bB]|[kKmMgGtT][iI]?[bB])?$";
 
-/// The schema (JSON Schema draft 7, which every editor knows).
+/// The schema (JSON Schema draft 7, which every editor supports).
 pub fn json_schema() -> String {
     let mut definitions = Map::new();
     let mut sections = Map::new();
@@ -95,7 +95,7 @@ fn described(mut schema: Value, documentation: &str, default: Option<&str>) -> V
     schema
 }
 
-/// A table that is a section of its own. `allOf`, because draft 7 reads nothing beside a reference.
+/// A table that is a section of its own. `allOf`, because draft 7 ignores keywords beside a reference.
 fn of_table(section: &str, name: &str) -> Value {
     let table = reference(&section_of(section, name));
     match (section, name) {
@@ -153,7 +153,7 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
     }
 }
 
-// `of_kind` is compiled for each section. What it is made of is compiled once.
+// `of_kind` is compiled for each section. Its parts are compiled once.
 
 fn of_type(name: &str) -> Value {
     json!({ "type": name })

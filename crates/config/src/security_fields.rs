@@ -1,4 +1,4 @@
-//! `security_fields`: header fields that tell browsers what a page may do and who may use it.
+//! `security_fields`: header fields that restrict a page, and the use of it by other pages, in browsers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub const NONCE_FIELD: &str = "X-CSP-Nonce";
 /// `security_fields`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecurityFieldsConfig {
-    /// How long browsers use HTTPS only; zero: they are not told to.
+    /// How long browsers use HTTPS only; zero: the field is not sent.
     pub hsts: Duration,
     /// The same for all names below the host.
     pub hsts_include_subdomains: bool,
@@ -30,19 +30,19 @@ pub struct SecurityFieldsConfig {
     pub content_security_policy: String,
     /// Policy that is only reported; empty: none.
     pub content_security_policy_report_only: String,
-    /// Which features of the browser a page may use; empty: not said.
+    /// Which features of the browser a page may use; empty: not sent.
     pub permissions_policy: String,
     /// `X-Content-Type-Options: nosniff`
     pub nosniff: bool,
-    /// `Referrer-Policy`; empty: not said.
+    /// `Referrer-Policy`; empty: not sent.
     pub referrer_policy: String,
-    /// `X-Frame-Options`; empty: not said.
+    /// `X-Frame-Options`; empty: not sent.
     pub frame_options: String,
-    /// `Cross-Origin-Opener-Policy`; empty: not said.
+    /// `Cross-Origin-Opener-Policy`; empty: not sent.
     pub cross_origin_opener_policy: String,
-    /// `Cross-Origin-Embedder-Policy`; empty: not said.
+    /// `Cross-Origin-Embedder-Policy`; empty: not sent.
     pub cross_origin_embedder_policy: String,
-    /// `Cross-Origin-Resource-Policy`; empty: not said.
+    /// `Cross-Origin-Resource-Policy`; empty: not sent.
     pub cross_origin_resource_policy: String,
     /// These fields replace those of programs and origins.
     pub replace: bool,
@@ -60,18 +60,18 @@ impl SecurityFieldsConfig {
             || self.content_security_policy_report_only.contains(NONCE)
     }
 
-    /// What the keys say together that cannot be.
+    /// Keys that contradict each other.
     pub(super) fn problem(&self) -> Option<String> {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
         if self.hsts_preload && (self.hsts < YEAR || !self.hsts_include_subdomains) {
             return Some(
-                "'hsts_preload' needs 'hsts' of at least \"8760h\" (a year) and \
-                 'hsts_include_subdomains = true': the lists of browsers ask for both"
+                "'hsts_preload' needs 'hsts' of at least \"8760h\" (a year) and 'hsts_include_subdomains = \
+                 true': the lists of browsers require both"
                     .to_string(),
             );
         }
         if self.hsts_include_subdomains && self.hsts.is_zero() {
-            return Some("'hsts_include_subdomains' means nothing without 'hsts'".to_string());
+            return Some("'hsts_include_subdomains' has no effect without 'hsts'".to_string());
         }
         None
     }
@@ -83,8 +83,8 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
     repeated: false,
     documentation: "Header fields that protect the site's visitors in their browsers. \
         `[site.route.security_fields]` has the same keys. Every key has a safe value if it is not given; an \
-        empty value leaves its field out. The fields are in all answers: files, programs, other servers, \
-        the cache, errors. A field of the same name in `headers` counts instead.",
+        empty value omits its field. The fields are in all answers: files, programs, other servers, the \
+        cache, errors. A field of the same name in `headers` replaces it.",
     blank: SecurityFieldsConfig::default,
     keys: &[
         Key {
@@ -104,16 +104,16 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "hsts_include_subdomains",
             default: Some("false"),
             example: "true",
-            documentation: "The same for all names below the host. \
-                All of them must have HTTPS, or browsers cannot reach them any more.",
+            documentation: "The same for all names below the host. All of them must have HTTPS; browsers \
+                cannot reach the others any more.",
             kind: Kind::Boolean(|fields, value| fields.hsts_include_subdomains = value),
         },
         Key {
             name: "hsts_preload",
             default: Some("false"),
             example: "false",
-            documentation: "The host may be taken into the lists that browsers bring (hstspreload.org). \
-                It takes months to get out of them again. Needs a year and `hsts_include_subdomains`.",
+            documentation: "The host may be entered into the lists of browsers (hstspreload.org). The \
+                removal from the lists takes months. Needs `hsts` of a year and `hsts_include_subdomains`.",
             kind: Kind::Boolean(|fields, value| fields.hsts_preload = value),
         },
         Key {
@@ -169,8 +169,8 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "referrer_policy",
             default: Some("\"strict-origin-when-cross-origin\""),
             example: "\"no-referrer\"",
-            documentation: "What the browser tells other sites about the page with the link \
-                (`Referrer-Policy`).",
+            documentation: "The part of a page's URL that the browser sends to other sites when a link is \
+                followed (`Referrer-Policy`).",
             kind: Kind::Checked {
                 what: "policies of referrers after commas",
                 parse: |text, _| words_of(text, &REFERRER_POLICIES),
@@ -181,10 +181,10 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "frame_options",
             default: Some("\"SAMEORIGIN\""),
             example: "\"DENY\"",
-            documentation: "Whether pages of others may have this one in a frame (`X-Frame-Options`), for \
-                browsers that do not know `frame-ancestors` of a content security policy.",
+            documentation: "Whether pages of other sites may show this one in a frame (`X-Frame-Options`), \
+                for browsers that do not support `frame-ancestors` of a content security policy.",
             kind: Kind::Checked {
-                what: "`\"DENY\"`, `\"SAMEORIGIN\"` or nothing",
+                what: "`\"DENY\"`, `\"SAMEORIGIN\"` or empty",
                 parse: |text, _| words_of(text, &["DENY", "SAMEORIGIN"]),
                 set: |fields, value| fields.frame_options = value,
             },
@@ -197,7 +197,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
                 (`Cross-Origin-Opener-Policy`). Pages that open a login of another site in a window need \
                 `\"same-origin-allow-popups\"`.",
             kind: Kind::Checked {
-                what: "policy of windows, or nothing",
+                what: "policy of windows, or empty",
                 parse: |text, _| {
                     words_of(
                         text,
@@ -215,7 +215,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
                 (`Cross-Origin-Embedder-Policy`). Not sent without this key, because pictures and scripts of \
                 other sites must agree.",
             kind: Kind::Checked {
-                what: "`\"require-corp\"`, `\"credentialless\"`, `\"unsafe-none\"` or nothing",
+                what: "`\"require-corp\"`, `\"credentialless\"`, `\"unsafe-none\"` or empty",
                 parse: |text, _| words_of(text, &["require-corp", "credentialless", "unsafe-none"]),
                 set: |fields, value| fields.cross_origin_embedder_policy = value,
             },
@@ -228,7 +228,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
                 (`Cross-Origin-Resource-Policy`). Pictures and scripts for other sites' pages need \
                 `\"cross-origin\"`.",
             kind: Kind::Checked {
-                what: "`\"same-origin\"`, `\"same-site\"`, `\"cross-origin\"` or nothing",
+                what: "`\"same-origin\"`, `\"same-site\"`, `\"cross-origin\"` or empty",
                 parse: |text, _| words_of(text, &["same-origin", "same-site", "cross-origin"]),
                 set: |fields, value| fields.cross_origin_resource_policy = value,
             },
@@ -255,7 +255,7 @@ const REFERRER_POLICIES: [&str; 8] = [
     "unsafe-url",
 ];
 
-/// Words after commas, each of which is one of these; nothing is nothing.
+/// Words separated by commas, each of which is one of these; an empty text has none.
 fn words_of(text: &str, known: &[&str]) -> Result<String, String> {
     for word in text.split(',').map(str::trim).filter(|_| !text.is_empty()) {
         if !known.contains(&word) {
@@ -267,12 +267,12 @@ fn words_of(text: &str, known: &[&str]) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// A content security policy, in which braces stand for the nonce only.
+/// A content security policy, in which braces are valid only in the source of the nonce.
 fn parse_policy(text: &str, _: &Path) -> Result<String, String> {
     let policy = values::parse_header_value(text)?;
     let source = format!("'nonce-{NONCE}'");
     if policy.replace(&source, "").contains(['{', '}']) {
-        return Err(format!("braces stand for the nonce only, which is written \"{source}\""));
+        return Err(format!("braces are valid only in the source of the nonce, \"{source}\""));
     }
     let mut seen: Vec<&str> = Vec::new();
     for directive in policy.split(';').filter_map(|directive| directive.split_whitespace().next()) {
@@ -330,13 +330,13 @@ pub(super) const fn security_fields<C>(
         example: "{ frame_options = \"DENY\" }",
         documentation: "Header fields that protect visitors in their browsers, see `[site.security_fields]`: \
             `\"default\"` for the safe values of all of them, `\"off\"` for none, or a table. A route \
-            without this key does as its site does.",
+            without this key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }
 
 impl ConfigReader<'_> {
-    /// A stored answer would have the nonce of the request that it was made for.
+    /// A stored answer would have the nonce of the request that it answered.
     pub(super) fn check_nonces(&mut self, loaded: &Loaded) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (index, route) in site.routes.iter().enumerate() {
@@ -345,9 +345,9 @@ impl ConfigReader<'_> {
                     continue;
                 }
                 let place = places.table("route", index).map_or(places.header, |within| within.key("cache"));
-                let message = "'cache' does not go with a nonce in 'security_fields': a stored page would \
-                               have the nonce of another answer; give the route 'security_fields' without \
-                               one";
+                let message = "'cache' cannot be used with a nonce in 'security_fields': a stored page would \
+                               have the nonce of another answer; configure 'security_fields' without a nonce \
+                               for the route";
                 self.problem(place, message.to_string());
             }
         }
@@ -373,8 +373,8 @@ mod tests {
             assert_eq!(policy(good).as_deref(), Ok(good));
         }
         for (bad, reason) in [
-            ("script-src {nonce}", "braces stand for the nonce only"),
-            ("script-src 'nonce-{other}'", "braces stand for the nonce only"),
+            ("script-src {nonce}", "braces are valid only in the source of the nonce"),
+            ("script-src 'nonce-{other}'", "braces are valid only in the source of the nonce"),
             ("script-src 'self'; script-src 'none'", "appears twice"),
             ("'self'", "is not the name of a directive"),
             ("default-src 'self'\r\nX: y", "control"),

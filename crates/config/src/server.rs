@@ -1,4 +1,4 @@
-//! `[server]`: the process as a whole: its cores, its user, and how it is reached, stopped and replaced.
+//! `[server]`: the whole process: its cores, its user, and its commands, stop and replacement.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use super::config_reader::ConfigReader;
 /// The longest path of a unix socket (sun_path without its end).
 const LONGEST_SOCKET_PATH_BYTES: usize = 107;
 
-/// `[server]`: the process as a whole.
+/// `[server]`: the whole process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
     /// Event loops, one a core; 0: as many as the process may run on.
     pub cores: usize,
     /// Pin each event loop to its processor.
     pub pin_cores: bool,
-    /// How long a stop waits for requests under way.
+    /// How long a stop waits for running requests.
     pub drain_timeout: Duration,
     /// How long an upgrade waits for the new process.
     pub upgrade_timeout: Duration,
     /// The file with the process id.
     pub pid_file: Option<PathBuf>,
-    /// Where `touchstone reload` and similar commands reach the server.
+    /// The socket for `touchstone reload` and similar commands.
     pub control_socket: ControlSocket,
     /// The user under which it runs once it listens; empty: the user who starts it.
     pub user: String,
@@ -33,7 +33,7 @@ pub struct ServerConfig {
     pub group: String,
     /// Supplementary groups, by name or number; `None`: those of the user in the group database.
     pub supplementary_groups: Option<Vec<String>>,
-    /// The permissions that files made by the server never have; `None`: unchanged.
+    /// The permissions that files created by the server never have; `None`: unchanged.
     pub umask: Option<u32>,
     /// Whether the programs that it starts are kept from gaining rights by set-user-id files.
     pub no_new_privileges: bool,
@@ -42,7 +42,7 @@ pub struct ServerConfig {
 /// Where the server accepts commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlSocket {
-    /// Nowhere.
+    /// Not at all.
     Off,
     /// At a name of Linux's abstract namespace that is derived from the configuration file's; this needs no
     /// file.
@@ -63,9 +63,8 @@ const ZERO: Duration = Duration::ZERO;
 pub static SERVER: Section<ServerConfig> = Section {
     name: "server",
     repeated: false,
-    documentation: "The process as a whole. \
-        A reload applies only `drain_timeout` and `upgrade_timeout`; the other keys take effect when the \
-        server is started or upgraded.",
+    documentation: "The whole process. A reload applies only `drain_timeout` and `upgrade_timeout`; the \
+        other keys take effect when the server is started or upgraded.",
     blank: || ServerConfig {
         cores: 0,
         pin_cores: false,
@@ -84,25 +83,25 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "cores",
             default: Some("0"),
             example: "2",
-            documentation: "How many event loops run, each in its own thread. 0 means as many as there are \
-                processors that the process may run on.",
+            documentation: "The number of event loops, each in its own thread. 0 means the number of \
+                processors that the process may use.",
             kind: Kind::Number { least: 0, most: 1024, set: |server, value| server.cores = as_usize(value) },
         },
         Key {
             name: "pin_cores",
             default: Some("false"),
             example: "true",
-            documentation: "Whether each event loop is pinned to one processor. \
-                It makes measurements steadier; leave it off if other programs share the machine.",
+            documentation: "Whether each event loop is pinned to one processor. It reduces the variation of \
+                measurements; keep it off if other programs share the machine.",
             kind: Kind::Boolean(|server, value| server.pin_cores = value),
         },
         Key {
             name: "drain_timeout",
             default: Some("\"30s\""),
             example: "\"10s\"",
-            documentation: "How long a stop (SIGTERM, SIGINT or `touchstone stop`) waits for requests under \
-                way. Connections that are still open after it are closed; `\"0s\"` closes them at once. It \
-                also is how long the old process of an upgrade keeps its connections.",
+            documentation: "How long a stop (SIGTERM, SIGINT or `touchstone stop`) waits for running \
+                requests. Connections that are still open after it are closed; `\"0s\"` closes them at once. \
+                The old process of an upgrade keeps its connections for the same time.",
             kind: Kind::Duration {
                 least: ZERO,
                 most: DAY,
@@ -133,10 +132,10 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "control_socket",
             default: Some("\"auto\""),
             example: "\"/run/touchstone/control.sock\"",
-            documentation: "Where the server takes `touchstone reload`, `upgrade`, `status` and `stop`: the \
-                path of a unix socket, `\"auto\"` or `\"off\"`. `\"auto\"` needs no file: it is a name in \
-                Linux's abstract namespace, made from the path of the configuration file. In both cases the \
-                server answers only root and the user who started it.",
+            documentation: "The socket on which the server accepts `touchstone reload`, `upgrade`, `status` \
+                and `stop`: the path of a unix socket, `\"auto\"` or `\"off\"`. `\"auto\"` needs no file: it \
+                is a name in Linux's abstract namespace, made from the path of the configuration file. In \
+                both cases the server answers only root and the user who started it.",
             kind: Kind::Checked {
                 what: "`\"auto\"`, `\"off\"` or a path",
                 parse: check_control_socket,
@@ -187,7 +186,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "umask",
             default: Some("\"\""),
             example: "\"027\"",
-            documentation: "The permissions, in octal, that files made by the server, such as logs, never \
+            documentation: "The permissions, in octal, that files created by the server, such as logs, never \
                 have. Empty: unchanged from the start.",
             kind: Kind::Checked {
                 what: "three octal digits",
@@ -259,7 +258,7 @@ impl ConfigReader<'_> {
         ];
         for (key, given) in without_user {
             if given && server.user.is_empty() {
-                self.problem(places.key(key), format!("'{key}' means nothing without 'user'"));
+                self.problem(places.key(key), format!("'{key}' has no effect without 'user'"));
             }
         }
     }
@@ -310,8 +309,8 @@ mod tests {
             ("user = 'a:b'", "user"),
             ("user = 'a b'", "user"),
             ("user = 'daemon'\nsupplementary_groups = ['']", "supplementary_groups"),
-            ("group = 'www-data'", "means nothing without 'user'"),
-            ("supplementary_groups = []", "means nothing without 'user'"),
+            ("group = 'www-data'", "has no effect without 'user'"),
+            ("supplementary_groups = []", "has no effect without 'user'"),
             ("control_socket = ''", "control_socket"),
             (&format!("control_socket = '{long}'"), "at most"),
             ("upgrade_timeout = '0s'", "upgrade_timeout"),

@@ -1,4 +1,4 @@
-//! `signed_link`: links that someone with a secret has made, perhaps until a certain time.
+//! `signed_link`: links that are signed with a secret, and may expire.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use touchstone_expression::{Known, Maps, Scope, Text};
 pub struct SignedLinkConfig {
     /// The file with the secrets; `None`: no signature is needed.
     pub secret_file: Option<PathBuf>,
-    /// How a signature is made.
+    /// The algorithm of the signature.
     pub form: SignatureForm,
     /// What is signed; empty: the path, and the time of expiry.
     pub text: String,
@@ -21,7 +21,7 @@ pub struct SignedLinkConfig {
     pub expires: String,
 }
 
-/// How a signature is made.
+/// The algorithm of the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignatureForm {
     /// HMAC with SHA-256 (RFC 2104), under the secret.
@@ -42,7 +42,7 @@ pub enum SignedPart {
 }
 
 impl SignedLinkConfig {
-    /// The parts of the text that is signed; the error says what is wrong with it.
+    /// The parts of the text that is signed; the error states the problem.
     pub fn parts(&self) -> Result<Vec<SignedPart>, String> {
         let text = match (self.text.as_str(), self.form, self.expires.is_empty()) {
             ("", SignatureForm::Hmac, false) => "$path $expires",
@@ -72,11 +72,12 @@ impl SignedLinkConfig {
                 Err("'$secret' has no place in the text of an HMAC, whose key it is".to_string())
             }
             SignatureForm::Md5 if !has(&SignedPart::Secret) => {
-                Err("without '$secret' in its text anyone can make the signature".to_string())
+                Err("without '$secret' in its text any client can compute the signature".to_string())
             }
             _ if has(&SignedPart::Expires) == self.expires.is_empty() => Err(match self.expires.is_empty() {
                 true => "'$expires' needs the name of a parameter in 'expires'".to_string(),
-                false => "without '$expires' in it anyone can change the time; write it, or expires = \"\""
+                false => "without '$expires' in it any client can change the time; write it, or expires = \
+                    \"\""
                     .to_string(),
             }),
             _ => Ok(parts),
@@ -118,8 +119,8 @@ fn next_special(text: &str) -> Option<(usize, usize, SignedPart)> {
 pub static SIGNED_LINK: Section<SignedLinkConfig> = Section {
     name: "site.signed_link",
     repeated: false,
-    documentation: "Links that need a signature, perhaps with a time until which they are valid. \
-        `[site.route.signed_link]` has the same keys. Without a right signature the answer is 403 Forbidden, \
+    documentation: "Links that need a signature, optionally with a time at which they expire. \
+        `[site.route.signed_link]` has the same keys. Without a valid signature the answer is 403 Forbidden, \
         after the time 410 Gone.",
     blank: || SignedLinkConfig {
         secret_file: None,
@@ -133,9 +134,9 @@ pub static SIGNED_LINK: Section<SignedLinkConfig> = Section {
             name: "secret_file",
             default: None,
             example: "\"links.secret\"",
-            documentation: "A file with a secret of at least 16 characters on each line; a link made with \
-                any of them is right, so that secrets can be changed. `\"off\"` in a route: no signature is \
-                needed even if the site wants one.",
+            documentation: "A file with a secret of at least 16 characters on each line; a link signed with \
+                any of them is valid, so that secrets can be changed. `\"off\"` in a route: no signature is \
+                needed even if the site requires one.",
             kind: Kind::FileOrWord {
                 word: "off",
                 set_word: |link| link.secret_file = None,
@@ -146,7 +147,7 @@ pub static SIGNED_LINK: Section<SignedLinkConfig> = Section {
             name: "form",
             default: Some("\"hmac\""),
             example: "\"md5\"",
-            documentation: "How the signature is made. It stands in the link in base64url.",
+            documentation: "The algorithm of the signature. The link contains the signature in base64url.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "hmac",
@@ -155,8 +156,7 @@ pub static SIGNED_LINK: Section<SignedLinkConfig> = Section {
                 },
                 Choice {
                     word: "md5",
-                    meaning: "MD5 of the text with the secret in it, for links made for `secure_link_md5` of \
-                              nginx",
+                    meaning: "MD5 of the text with the secret in it, for links of `secure_link_md5` of nginx",
                     set: |link| link.form = SignatureForm::Md5,
                 },
             ]),
@@ -192,7 +192,7 @@ pub static SIGNED_LINK: Section<SignedLinkConfig> = Section {
             documentation: "The parameter of the query that has the time until which the link is valid, in \
                 seconds since 1970. Empty: links are valid for good.",
             kind: Kind::Checked {
-                what: "name of a parameter, or nothing",
+                what: "name of a parameter, or empty",
                 parse: |text, _| if text.is_empty() { Ok(String::new()) } else { parse_parameter(text) },
                 set: |link, value| link.expires = value,
             },
@@ -215,13 +215,13 @@ pub(super) const fn signed_link<C>(
         name: "signed_link",
         default: Some(ABSENT),
         example: "{ secret_file = \"links.secret\" }",
-        documentation: "Requires a signature in each link, see `[site.signed_link]`. \
-            A route without this key does as its site does.",
+        documentation: "Requires a signature in each link, see `[site.signed_link]`. A route without this \
+            key uses the setting of its site.",
         kind: Kind::Table { read },
     }
 }
 
-/// Reads `signed_link`, and checks it as a whole.
+/// Reads `signed_link`, and checks its keys together.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -259,8 +259,8 @@ mod tests {
     fn refused() {
         let problem = |form, text: &str, expires: &str| config(form, text, expires).parts().unwrap_err();
         assert!(problem(SignatureForm::Hmac, "$secret $expires", "e").contains("no place"));
-        assert!(problem(SignatureForm::Md5, "$expires", "e").contains("anyone can make"));
-        assert!(problem(SignatureForm::Hmac, "$path", "e").contains("anyone can change"));
+        assert!(problem(SignatureForm::Md5, "$expires", "e").contains("can compute"));
+        assert!(problem(SignatureForm::Hmac, "$path", "e").contains("can change"));
         assert!(problem(SignatureForm::Hmac, "$expires", "").contains("name of a parameter"));
         assert!(problem(SignatureForm::Hmac, "$expires $secrets", "e").contains("unknown variable"));
     }

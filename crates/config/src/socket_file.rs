@@ -31,9 +31,9 @@ pub const fn mode_key<C: HasSocketFile>() -> Key<C> {
         name: "socket_mode",
         default: Some("\"0660\""),
         example: "\"0666\"",
-        documentation: "The permissions, in octal, of the files of unix sockets in `listen`. \
-            A program needs the permission to write in order to connect. `\"0666\"` lets every program of \
-            the machine connect, as nginx does.",
+        documentation: "The permissions, in octal, of the files of unix sockets in `listen`. A program needs \
+            the permission to write in order to connect. `\"0666\"` allows every program of the machine to \
+            connect, as in nginx.",
         kind: Kind::Checked {
             what: "three or four octal digits",
             parse: |text, _| parse_mode(text).map(|_| text.to_string()),
@@ -51,8 +51,8 @@ pub const fn user_key<C: HasSocketFile>() -> Key<C> {
         name: "socket_user",
         default: Some("\"\""),
         example: "\"haproxy\"",
-        documentation: "The owner of the files of unix sockets in `listen`, by name or number. \
-            Only root can give a file to another user. Empty: the user under which the server runs.",
+        documentation: "The owner of the files of unix sockets in `listen`, by name or number. Only root can \
+            change the owner of a file. Empty: the user under which the server runs.",
         kind: Kind::Checked {
             what: "name or number of a user",
             parse: |text, _| account_name::check_name(text).map(|()| text.to_string()),
@@ -117,7 +117,7 @@ impl ConfigReader<'_> {
             if listen.iter().all(|address| address.unix().is_none()) {
                 for key in ["socket_mode", "socket_user", "socket_group"] {
                     if places.keys.contains_key(key) {
-                        let message = format!("'{key}' means nothing without a unix socket in 'listen'");
+                        let message = format!("'{key}' has no effect without a unix socket in 'listen'");
                         self.problem(places.key(key), message);
                     }
                 }
@@ -167,7 +167,7 @@ mod tests {
             (format!("{unix}socket_mode = '1666'"), "is not a mode"),
             (format!("{unix}socket_mode = 'rw'"), "is not a mode"),
             (format!("{unix}socket_user = 'a b'"), "socket_user"),
-            (format!("{tcp}socket_mode = '600'"), "means nothing without a unix socket"),
+            (format!("{tcp}socket_mode = '600'"), "has no effect without a unix socket"),
             (
                 format!("{unix}hosts = ['a']\n{unix}hosts = ['b']\nsocket_mode = '600'"),
                 "a socket has one file",

@@ -47,15 +47,15 @@ pub struct StreamConfig {
     pub alpn: Vec<String>,
     /// Application protocols that are offered to origins with TLS.
     pub origin_alpn: Vec<String>,
-    /// What is said before TLS begins.
+    /// The messages before TLS begins.
     pub is_postgresql: bool,
     /// The PROXY header for origins.
     pub proxy_protocol: Option<ProxyHeader>,
-    /// Where connections come from that begin with a PROXY header.
+    /// The addresses whose connections begin with a PROXY header.
     pub proxy_protocol_from: Vec<Network>,
-    /// Networks that are let in; empty: all.
+    /// Networks that are admitted; empty: all.
     pub allow: Vec<Network>,
-    /// Networks that are not let in.
+    /// Networks that are refused.
     pub deny: Vec<Network>,
     /// The most connections or sessions; 0: any number.
     pub connections: u64,
@@ -65,7 +65,7 @@ pub struct StreamConfig {
     pub rate: u64,
     /// The same for each client.
     pub rate_per_client: u64,
-    /// How many of them at once.
+    /// How many of them at the same time.
     pub burst: u64,
     /// The most connections to each origin; 0: any number.
     pub origin_connections: u64,
@@ -75,11 +75,11 @@ pub struct StreamConfig {
     pub hello_bytes: usize,
     /// How long it may take to connect to an origin.
     pub connect_timeout: Duration,
-    /// How long nothing may be sent in either direction.
+    /// How long a connection may be idle in both directions.
     pub idle_timeout: Duration,
     /// The longest time of a connection; zero: any.
     pub total_timeout: Duration,
-    /// How long connections continue after an upgrade or a stop; zero: as `server.drain_timeout` says.
+    /// How long connections continue after an upgrade or a stop; zero: the time of `server.drain_timeout`.
     pub drain_timeout: Duration,
     /// How many other origins are tried.
     pub attempts: u64,
@@ -93,7 +93,7 @@ pub struct StreamConfig {
     pub datagram_bytes: usize,
     /// How old the addresses of a host may become.
     pub resolve_interval: Duration,
-    /// Where the lines of connections go.
+    /// The destination of the lines of connections.
     pub access_log: LogDestination,
     /// Each line is a JSON object.
     pub log_is_json: bool,
@@ -103,7 +103,7 @@ pub struct StreamConfig {
     pub check: Option<StreamCheckConfig>,
     /// When an origin gets no connections.
     pub health: ProxyHealthConfig,
-    /// Where connections go by what their ClientHello says.
+    /// The targets of connections by their ClientHello.
     pub routes: Vec<StreamRouteConfig>,
 }
 
@@ -118,10 +118,10 @@ pub enum StreamBalance {
     Hash,
 }
 
-/// Where the certificate of a stream comes from.
+/// The source of the certificate of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StreamCertificate {
-    /// There is none.
+    /// None.
     #[default]
     None,
     /// A PEM file.
@@ -146,13 +146,13 @@ pub struct StreamCheckConfig {
 /// `[[stream.route]]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamRouteConfig {
-    /// Names that clients ask for; empty: any.
+    /// Names that clients request; empty: any.
     pub names: Vec<String>,
     /// Application protocols, one of which clients offer; empty: any.
     pub alpn: Vec<String>,
     /// The origins.
     pub to: Vec<String>,
-    /// Where TLS ends; `None`: as the stream says.
+    /// Where TLS ends; `None`: the setting of the stream.
     pub ends_tls: Option<bool>,
 }
 
@@ -172,7 +172,7 @@ impl StreamConfig {
         to.iter().filter_map(|text| OriginSpec::parse_stream(text, self.traffic()).ok()).collect()
     }
 
-    /// Whether TLS is begun with any of its origins.
+    /// Whether TLS is used with any of its origins.
     pub fn has_tls_origin(&self) -> bool {
         let mut groups = self.routes.iter().map(|route| &route.to).chain([&self.to]);
         groups.any(|to| self.origins(to).iter().any(|origin| origin.url.is_tls))
@@ -184,7 +184,7 @@ impl StreamConfig {
     }
 }
 
-/// An origin of either kind, as it is written; which kind it must be is known only with the whole stream.
+/// An origin of either kind, as it is written; the whole stream decides which kind is valid.
 fn parse_origin(text: &str) -> Result<String, String> {
     OriginSpec::parse_stream(text, Traffic::Bytes).map(|_| text.to_string())
 }
@@ -196,17 +196,17 @@ fn parse_protocol(text: &str) -> Result<String, String> {
     }
 }
 
-const TO: &str = "Where connections go: `host:port`, `tls://host:port` (TLS is begun with the origin) or \
-    `unix:/path/of/socket`. An array names several, which must do the same. After each may follow `weight=N` \
-    (1 to 10000), `backup`, for connections only if no other origin is available, or `drain`, for no new \
-    connections.";
+const TO: &str = "The target of connections: `host:port`, `tls://host:port` (the server uses TLS with the \
+    origin) or `unix:/path/of/socket`. An array names several, which must serve the same data. After each \
+    may follow `weight=N` (1 to 10000), `backup`, for connections only if no other origin is available, or \
+    `drain`, for no new connections.";
 
 /// `[[stream]]`
 pub static STREAM: Section<StreamConfig> = Section {
     name: "stream",
     repeated: true,
-    documentation: "Connections or datagrams of any protocol, which another server answers, or one of \
-        several equal ones: a database, a mail server, DNS. See [streams](stream.md).",
+    documentation: "Connections or datagrams of any protocol, which are forwarded to another server or to \
+        one of several equal ones: a database, a mail server, DNS. See [streams](stream.md).",
     blank: || StreamConfig {
         name: String::new(),
         listen: Vec::new(),
@@ -254,8 +254,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "name",
             default: None,
             example: "\"database\"",
-            documentation: "Its name in logs, metrics and on the status page. Limits and counts go on over a \
-                reload under this name.",
+            documentation: "Its name in logs, metrics and on the status page. Limits and counts under this \
+                name continue after a reload.",
             kind: Kind::Checked {
                 what: "name of letters, digits and `._-`",
                 parse: |text, _| {
@@ -323,7 +323,7 @@ pub static STREAM: Section<StreamConfig> = Section {
                 },
                 Choice {
                     word: "hash",
-                    meaning: "those of one client address go to the same origin",
+                    meaning: "those of one client address are sent to the same origin",
                     set: |stream| stream.balance = StreamBalance::Hash,
                 },
             ]),
@@ -336,7 +336,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             kind: Kind::Choice(&[
                 Choice {
                     word: "pass",
-                    meaning: "at the origin: bytes are passed on as they come",
+                    meaning: "at the origin: bytes are forwarded as they arrive",
                     set: |stream| stream.ends_tls = false,
                 },
                 Choice {
@@ -352,7 +352,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             example: "\"tls/mail.pem\"",
             documentation: "A PEM file with the certificate for `tls = \"end\"`, and its chain; read again \
                 when it changes. `\"sites\"`: the certificates of all sites with HTTPS, each for its hosts, \
-                also those that come by ACME.",
+                also those issued by ACME.",
             kind: Kind::FileOrWord {
                 word: "sites",
                 set_word: |stream| stream.certificate = StreamCertificate::OfSites,
@@ -395,11 +395,11 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "preface",
             default: Some("\"none\""),
             example: "\"none\"",
-            documentation: "What clients say before their TLS begins.",
+            documentation: "The messages that clients send before their TLS begins.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "none",
-                    meaning: "nothing: TLS, if there is any, begins with the first byte",
+                    meaning: "none: TLS, if it is used, begins with the first byte",
                     set: |stream| stream.is_postgresql = false,
                 },
                 Choice {
@@ -434,8 +434,9 @@ pub static STREAM: Section<StreamConfig> = Section {
             default: Some("[]"),
             example: "[\"10.0.0.0/8\"]",
             documentation: "Addresses and networks whose connections begin with a PROXY header, of version 1 \
-                or 2: the client that it names counts for `allow`, `deny`, limits, logs and origins. A \
-                connection from there without a header is closed. A header from another address is ignored.",
+                or 2: the client in the header is used for `allow`, `deny`, limits, logs and origins. A \
+                connection from these addresses without a header is closed. A header from another address is \
+                ignored.",
             kind: Kind::Networks(|stream, value| stream.proxy_protocol_from = value),
         },
         Key {
@@ -458,7 +459,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             default: Some("10000"),
             example: "2000",
             documentation: "The most connections (or sessions of datagrams) at a time, all cores together; \
-                another one is closed at once. They do not count for `limits.connections`. 0: any number.",
+                further ones are closed at once. They do not count for `limits.connections`. 0: any number.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -500,7 +501,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "burst",
             default: Some("0"),
             example: "1000",
-            documentation: "How many of them may come at once, if more than in a second.",
+            documentation: "How many of them are accepted at the same time, if more than in a second.",
             kind: Kind::Number { least: 0, most: MOST_COUNT, set: |stream, value| stream.burst = value },
         },
         Key {
@@ -519,9 +520,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "hello_timeout",
             default: Some("\"5s\""),
             example: "\"2s\"",
-            documentation: "How long what comes before the first byte that is passed on may take, each: the \
-                PROXY header, the ClientHello where it chooses a route, the TLS handshake where that ends \
-                here.",
+            documentation: "The time limit for each step before the first byte is forwarded: the PROXY \
+                header, the ClientHello if it selects a route, the TLS handshake if TLS ends here.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: HOUR,
@@ -578,7 +578,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "drain_timeout",
             default: Some("\"0s\""),
             example: "\"1h\"",
-            documentation: "How long connections may go on in the previous process after an upgrade, or \
+            documentation: "How long connections may continue in the previous process after an upgrade, or \
                 after a stop. `\"0s\"`: as long as `server.drain_timeout`. The previous process of an \
                 upgrade ends when the last of its connections does, and HTTP/3 waits for that.",
             kind: Kind::Duration {
@@ -591,8 +591,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "attempts",
             default: Some("2"),
             example: "1",
-            documentation: "How many other origins are tried if a connection to the first one fails. \
-                Nothing of the client has been sent then. 0: none.",
+            documentation: "How many other origins are tried if a connection to the first one fails. No data \
+                of the client has been sent at that time. 0: none.",
             kind: Kind::Number { least: 0, most: 100, set: |stream, value| stream.attempts = value },
         },
         Key {
@@ -612,9 +612,9 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "replies",
             default: Some("0"),
             example: "1",
-            documentation: "How many datagrams the origin sends for each one of a client; when they have \
-                come, the session ends. With 1, a question of DNS takes no place after its answer. 0: any \
-                number, and the session ends after `session_timeout`.",
+            documentation: "How many datagrams the origin sends for each datagram of a client; when they \
+                have arrived, the session ends. With 1, the session of a DNS query ends with its answer. 0: \
+                any number, and the session ends after `session_timeout`.",
             kind: Kind::Number { least: 0, most: 1_000_000, set: |stream, value| stream.replies = value },
         },
         Key {
@@ -644,8 +644,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "resolve_interval",
             default: Some("\"30s\""),
             example: "\"5s\"",
-            documentation: "How old the addresses of an origin's host may become before it is looked up \
-                again.",
+            documentation: "How long the addresses of an origin's host are used before it is resolved again.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -664,7 +663,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "log_format",
             default: Some("\"text\""),
             example: "\"json\"",
-            documentation: "The form of these lines, see [the log of a stream](stream.md#the-log).",
+            documentation: "The format of these lines, see [the log of a stream](stream.md#the-log).",
             kind: Kind::Choice(&[
                 Choice {
                     word: "text",
@@ -715,8 +714,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "route",
             default: Some(ABSENT),
             example: "[{ names = [\"mail.example.org\"], to = \"10.0.0.3:993\" }]",
-            documentation: "Where connections go by the name or the protocol in their ClientHello, each \
-                written as `[[stream.route]]`.",
+            documentation: "The targets of connections by the name or the protocol in their ClientHello, \
+                each written as `[[stream.route]]`.",
             kind: Kind::Tables {
                 read: |reader, value, stream| {
                     let (routes, places) = reader.tables(&ROUTE, value).into_iter().unzip();
@@ -782,8 +781,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
     name: "stream.health",
     repeated: false,
     documentation: "When one of several origins gets no connections because others to it have failed; a \
-        single origin always gets them. The keys are those of `[site.route.proxy.health]`; here a failure is \
-        a failed connection, and there are no server errors.",
+        single origin always gets them. The keys are those of `[site.route.proxy.health]`; for a stream, \
+        only a failed connection is a failure.",
     blank: tables::HEALTH.blank,
     keys: tables::HEALTH.keys,
 };
@@ -792,18 +791,19 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
 pub static ROUTE: Section<StreamRouteConfig> = Section {
     name: "stream.route",
     repeated: true,
-    documentation: "Where connections go by what their ClientHello says. It needs `names` or `alpn`; with \
-        both, both must fit. A route with `alpn` comes before one without; then an exact name comes before a \
-        wildcard, a longer wildcard before a shorter one, and any before no `names`. Connections that no \
-        route is for, and those without TLS, go to `to` of the stream; without it they are closed.",
+    documentation: "The targets of connections by their ClientHello. A route needs `names` or `alpn`; with \
+        both, both must match. A route with `alpn` takes precedence over one without; then an exact name \
+        over a wildcard, a longer wildcard over a shorter one, and all of these over a route without \
+        `names`. Connections that match no route, and those without TLS, are sent to `to` of the stream; \
+        without `to` they are closed.",
     blank: || StreamRouteConfig { names: Vec::new(), alpn: Vec::new(), to: Vec::new(), ends_tls: None },
     keys: &[
         Key {
             name: "names",
             default: Some("[]"),
             example: "[\"mail.example.org\", \"*.mail.example.org\"]",
-            documentation: "The server names that clients ask for (SNI). `*.example.org` stands for every \
-                name below `example.org`.",
+            documentation: "The server names that clients request (SNI). `*.example.org` is every name below \
+                `example.org`.",
             kind: Kind::Hosts(|route, value| route.names = value),
         },
         Key {
@@ -836,7 +836,7 @@ pub static ROUTE: Section<StreamRouteConfig> = Section {
             kind: Kind::Choice(&[
                 Choice {
                     word: "as_stream",
-                    meaning: "where `tls` of the stream says",
+                    meaning: "as `tls` of the stream",
                     set: |route| route.ends_tls = None,
                 },
                 Choice { word: "pass", meaning: "at the origin", set: |route| route.ends_tls = Some(false) },
@@ -853,7 +853,7 @@ impl HasSocketFile for StreamConfig {
 }
 
 impl ConfigReader<'_> {
-    /// What the keys of streams say together, and their addresses.
+    /// Checks the keys of each stream together, and the addresses of all streams.
     pub(super) fn check_streams(&mut self, config: &Config, places: &[SectionPlaces]) {
         let mut names: HashMap<&str, Place> = HashMap::new();
         let mut taken: HashMap<(ListenAddress, bool), String> = HashMap::new();
@@ -895,7 +895,7 @@ impl ConfigReader<'_> {
             } else {
                 for key in ["replies", "session_timeout", "datagram_bytes"] {
                     if places.keys.contains_key(key) {
-                        let message = format!("'{key}' means nothing without 'protocol' \"udp\"");
+                        let message = format!("'{key}' has no effect without 'protocol' \"udp\"");
                         self.problem(places.key(key), message);
                     }
                 }
@@ -924,7 +924,7 @@ impl ConfigReader<'_> {
             "route",
         ] {
             if places.keys.contains_key(key) {
-                let message = format!("'{key}' is for connections; it means nothing with 'protocol' \"udp\"");
+                let message = format!("'{key}' is for connections; it has no effect with 'protocol' \"udp\"");
                 self.problem(places.key(key), message);
             }
         }
@@ -948,7 +948,7 @@ fn problems_of_stream(stream: &StreamConfig, config: &Config) -> Vec<(&'static s
             problems.push(("tls", "'tls' \"end\" needs 'certificate': a file, or \"sites\"".to_string()));
         }
         (StreamCertificate::File(_) | StreamCertificate::OfSites, false) => {
-            problems.push(("certificate", "'certificate' means nothing without 'tls' \"end\"".to_string()));
+            problems.push(("certificate", "'certificate' has no effect without 'tls' \"end\"".to_string()));
         }
         (StreamCertificate::OfSites, true) if !config.sites.iter().any(|site| site.tls.is_on()) => {
             problems.push(("certificate", "\"sites\": no [[site]] has a certificate".to_string()));
@@ -956,21 +956,22 @@ fn problems_of_stream(stream: &StreamConfig, config: &Config) -> Vec<(&'static s
         _ => {}
     }
     if stream.key.is_some() && !matches!(stream.certificate, StreamCertificate::File(_)) {
-        problems.push(("key", "'key' means nothing without a file in 'certificate'".to_string()));
+        problems.push(("key", "'key' has no effect without a file in 'certificate'".to_string()));
     }
     if !stream.alpn.is_empty() && !ends {
-        problems.push(("alpn", "'alpn' means nothing without 'tls' \"end\"".to_string()));
+        problems.push(("alpn", "'alpn' has no effect without 'tls' \"end\"".to_string()));
     }
     let has_tls = stream.has_tls_origin();
     if has_tls && stream.is_postgresql {
-        let message = "'preface' \"postgresql\" does not go with origins of tls://, whose TLS begins at once";
+        let message = "'preface' \"postgresql\" cannot be used with origins of tls://, whose TLS begins at \
+            once";
         problems.push(("preface", message.to_string()));
     }
     if !stream.origin_alpn.is_empty() && !has_tls {
-        problems.push(("origin_alpn", "'origin_alpn' means nothing without an origin of tls://".to_string()));
+        problems.push(("origin_alpn", "'origin_alpn' has no effect without an origin of tls://".to_string()));
     }
     if stream.burst != 0 && stream.rate == 0 && stream.rate_per_client == 0 {
-        problems.push(("burst", "'burst' means nothing without 'rate' or 'rate_per_client'".to_string()));
+        problems.push(("burst", "'burst' has no effect without 'rate' or 'rate_per_client'".to_string()));
     }
     if let Some(network) = stream.allow.iter().find(|network| stream.deny.contains(network)) {
         problems.push(("deny", format!("{network} is in 'allow' too")));
@@ -1002,7 +1003,13 @@ fn problems_of_route(
     if let Some(name) =
         route.names.iter().find(|name| name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok())
     {
-        problems.push(("names", format!("{name:?} is an address, which no client asks for by name")));
+        problems.push((
+            "names",
+            format!(
+                "{name:?} is an address, which no client requests as a server \
+            name"
+            ),
+        ));
     }
     problems
 }
@@ -1022,5 +1029,5 @@ fn problem_of_origins(stream: &StreamConfig, to: &[String]) -> Option<String> {
         origins[..index].iter().any(|other| other.url == origin.url).then(|| origin.url.to_string())
     };
     let double = origins.iter().enumerate().find_map(is_double)?;
-    Some(format!("{double} is listed twice; give it a weight"))
+    Some(format!("{double} is listed twice; set its weight"))
 }

@@ -19,9 +19,9 @@ pub type Millionths = u32;
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryConfig {
-    /// The collector; empty: there is none, and nothing is traced.
+    /// The collector; empty: there is none, and no request is traced.
     pub endpoint: String,
-    /// The protocol that it is spoken to with.
+    /// The protocol of the collector.
     pub protocol: TelemetryProtocol,
     /// The file of the header fields, which may be secret.
     pub headers_file: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct TelemetryConfig {
     pub sample: Millionths,
     /// Whose decision to trace is followed.
     pub parent: AcceptParent,
-    /// The most requests a second that are traced because clients ask for it.
+    /// The most requests a second that are traced because clients request it.
     pub parent_rate: u32,
     /// Whether spans have the query.
     pub query: bool,
@@ -87,8 +87,7 @@ pub enum AcceptParent {
 /// `telemetry` of a site or route
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Which of its requests are traced; `None`: none, and what is known of their traces is passed on as it
-    /// came.
+    /// Which of its requests are traced; `None`: none, and their trace fields are forwarded unchanged.
     pub sample: Option<Millionths>,
 }
 
@@ -105,7 +104,7 @@ pub static TELEMETRY: Section<TelemetryConfig> = Section {
     name: "telemetry",
     repeated: false,
     documentation: "Traces and metrics for a collector of OpenTelemetry, by OTLP: see \
-        [telemetry](telemetry.md). Without `endpoint` nothing is traced or sent.",
+        [telemetry](telemetry.md). Without `endpoint` no data is recorded or sent.",
     blank: || TelemetryConfig {
         endpoint: String::new(),
         protocol: TelemetryProtocol::Http,
@@ -128,9 +127,9 @@ pub static TELEMETRY: Section<TelemetryConfig> = Section {
             name: "endpoint",
             default: Some("\"\""),
             example: "\"http://127.0.0.1:4318\"",
-            documentation: "The collector, as `http://HOST:PORT` or `https://HOST:PORT`; the usual ports are \
-                4318 for `http` and 4317 for `grpc`. With `http`, `/v1/traces` and `/v1/metrics` are added \
-                to it. Empty: there is none.",
+            documentation: "The collector, as `http://HOST:PORT` or `https://HOST:PORT`; the default ports \
+                are 4318 for `http` and 4317 for `grpc`. With `http`, `/v1/traces` and `/v1/metrics` are \
+                added to it. Empty: there is none.",
             kind: Kind::Checked {
                 what: "URL",
                 parse: |text, _| check_endpoint(text).map(|()| text.trim_end_matches('/').to_string()),
@@ -258,9 +257,9 @@ pub static TELEMETRY: Section<TelemetryConfig> = Section {
             name: "parent",
             default: Some("\"proxies\""),
             example: "\"always\"",
-            documentation: "Whose `traceparent` is accepted: its trace is continued, and what it says about \
-                recording counts in place of `sample`. Other requests begin a new trace, which has a link to \
-                the one that they name.",
+            documentation: "The clients whose `traceparent` is accepted: its trace is continued, and its \
+                flag for recording replaces `sample`. Other requests begin a new trace, with a link to the \
+                trace in their `traceparent`.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "never",
@@ -284,7 +283,7 @@ pub static TELEMETRY: Section<TelemetryConfig> = Section {
             default: Some("100"),
             example: "10",
             documentation: "With `parent = \"always\"`: the most requests a second, of all clients together, \
-                that are recorded because their clients ask for it. For the others `sample` counts.",
+                that are recorded because their clients request it. For the others `sample` applies.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -295,8 +294,8 @@ pub static TELEMETRY: Section<TelemetryConfig> = Section {
             name: "query",
             default: Some("false"),
             example: "true",
-            documentation: "Whether spans have the query of the request, which may hold secrets. Values of \
-                parameters that are known to be secret are replaced.",
+            documentation: "Whether spans contain the query of the request, which may hold secrets. Values \
+                of some parameters that usually are secrets are replaced.",
             kind: Kind::Boolean(|config, value| config.query = value),
         },
         Key {
@@ -325,8 +324,8 @@ pub static TRACE: Section<TraceConfig> = Section {
         name: "sample",
         default: None,
         example: "0.5",
-        documentation: "Which part of the requests is traced, chosen at random, where no accepted \
-            `traceparent` decides. 1: all of them; 0: only those of which it says so.",
+        documentation: "The share of requests that are traced, selected at random, if no accepted \
+            `traceparent` decides. 1: all of them; 0: only those with such a `traceparent`.",
         kind: Kind::Share(|trace, value| trace.sample = Some(value)),
     }],
 };
@@ -340,8 +339,8 @@ pub(super) const fn telemetry<C>(
         default: Some(ABSENT),
         example: "{ sample = 0.5 }",
         documentation: "How many of its requests are traced, see `[site.telemetry]`; `\"off\"`: none, and \
-            `traceparent` is passed on as it came. A route without this key does as its site does, and a \
-            site as `[telemetry]` says.",
+            `traceparent` is forwarded unchanged. A route without this key uses the setting of its site, and \
+            a site that of `[telemetry]`.",
         kind: Kind::Table { read },
     }
 }
@@ -363,8 +362,7 @@ pub(super) fn read(
     Vec::new()
 }
 
-/// Gives each site the share of the server where it has none of its own. Without a collector, no site or
-/// route has one.
+/// Sets the share of the server for each site without its own. Without a collector, no site or route has one.
 pub(super) fn apply_to_sites(config: &mut Config) {
     let usual = config.telemetry.is_on().then_some(TraceConfig { sample: Some(config.telemetry.sample) });
     for site in &mut config.sites {
@@ -414,7 +412,7 @@ fn check_endpoint(text: &str) -> Result<(), String> {
         return Err(format!("{written:?} must begin with http:// or https:// and name a host"));
     };
     if authority.as_str().contains('@') {
-        return Err("a URL with a password is not accepted; put the field 'Authorization' into \
+        return Err("a URL with a password is not accepted; write the field 'Authorization' into \
                     'headers_file'"
             .to_string());
     }

@@ -18,7 +18,7 @@ pub struct WebDavConfig {
     pub methods: Vec<DavMethod>,
     /// The directory for locks and dead properties.
     pub state: PathBuf,
-    /// PROPFIND may ask for a whole tree.
+    /// PROPFIND may request a whole tree.
     pub infinite_depth: bool,
     /// The most resources of one PROPFIND, and of one COPY.
     pub entries: usize,
@@ -30,7 +30,7 @@ pub struct WebDavConfig {
     pub locks: usize,
     /// The longest time of a lock.
     pub lock_timeout: Duration,
-    /// An upload is on the disk before its client hears of success.
+    /// An upload is on the disk before its client gets the answer.
     pub sync: bool,
 }
 
@@ -70,9 +70,9 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
             name: "write",
             default: Some("false"),
             example: "true",
-            documentation: "Whether clients may change files. The route or its site must then say which \
-                clients may: by `allow`, `basic_authentication`, `jwt`, `forward_auth`, `signed_link` or \
-                client certificates. Uploads may be as large as `body_bytes` says.",
+            documentation: "Whether clients may change files. The route or its site must then restrict the \
+                clients: by `allow`, `basic_authentication`, `jwt`, `forward_auth`, `signed_link` or client \
+                certificates. `body_bytes` limits the size of uploads.",
             kind: Kind::Boolean(|webdav, value| webdav.write = value),
         },
         Key {
@@ -87,7 +87,7 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
             default: Some("[]"),
             example: "[\"PUT\", \"DELETE\"]",
             documentation: "The methods that are answered, besides GET, HEAD and OPTIONS: PROPFIND, \
-                PROPPATCH, MKCOL, PUT, DELETE, COPY, MOVE, LOCK and UNLOCK. `[\"PUT\", \"DELETE\"]` takes \
+                PROPPATCH, MKCOL, PUT, DELETE, COPY, MOVE, LOCK and UNLOCK. `[\"PUT\", \"DELETE\"]` accepts \
                 uploads without WebDAV. Empty: all with `write`, otherwise PROPFIND.",
             kind: Kind::CheckedArray {
                 what: "array of methods",
@@ -102,15 +102,16 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
             name: "state",
             default: Some("\"/var/lib/touchstone/webdav\""),
             example: "\"/var/lib/touchstone/webdav\"",
-            documentation: "The directory for locks and dead properties, which outlive the process. It must \
-                belong to the server's user and lie outside the files; it is made if it is missing.",
+            documentation: "The directory for locks and dead properties, which are kept after the end of the \
+                process. It must belong to the server's user and be outside the files; it is created if it \
+                is missing.",
             kind: Kind::Directory(|webdav, value| webdav.state = value),
         },
         Key {
             name: "infinite_depth",
             default: Some("false"),
             example: "false",
-            documentation: "Whether a PROPFIND may ask for a whole tree (`Depth: infinity`).",
+            documentation: "Whether a PROPFIND may request a whole tree (`Depth: infinity`).",
             kind: Kind::Boolean(|webdav, value| webdav.infinite_depth = value),
         },
         Key {
@@ -136,7 +137,7 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
             default: Some("\"64MiB\""),
             example: "\"64MiB\"",
             documentation: "About how much memory all dead properties of the files may take; those of one \
-                file are at most 64 KiB. What is more is 507.",
+                file are at most 64 KiB. Requests above a limit are answered with 507.",
             kind: Kind::Size { least: 0, most: 16 << 30, set: |webdav, value| webdav.properties = value },
         },
         Key {
@@ -154,8 +155,8 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
             name: "lock_timeout",
             default: Some("\"1h\""),
             example: "\"1h\"",
-            documentation: "The longest time of a lock; a client that wants a longer one, or names no time, \
-                gets this one. Clients renew their locks.",
+            documentation: "The longest time of a lock; a client that requests a longer time, or none, gets \
+                this one. Clients renew their locks.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: DAY.saturating_mul(30),
@@ -166,8 +167,8 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
             name: "sync",
             default: Some("true"),
             example: "false",
-            documentation: "Whether an uploaded or copied file is on the disk before its client hears of \
-                success. Without it uploads are faster, and a power failure may lose the last ones.",
+            documentation: "Whether an uploaded or copied file is on the disk before its client gets the \
+                answer. With `false` uploads are faster, and the last ones may be lost in a power failure.",
             kind: Kind::Boolean(|webdav, value| webdav.sync = value),
         },
     ],

@@ -1,4 +1,4 @@
-//! Checks routes with `webdav` as parts of their sites: who may write must be said.
+//! Checks routes with `webdav` as parts of their sites: the clients that may write must be restricted.
 
 use super::access::PasswordSource;
 use super::config_reader::ConfigReader;
@@ -31,13 +31,13 @@ fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, String
     if webdav.write && !webdav.open && !is_guarded(route, site) {
         let message = "'write': every client could change files: the route and its site have none of \
                        'basic_authentication', 'jwt', 'login', 'forward_auth', 'signed_link', 'allow' and \
-                       required client certificates; 'open = true' of 'webdav' says that this is meant";
+                       required client certificates; 'open = true' of 'webdav' allows it";
         problems.push(("write", message.to_string()));
     }
     problems
 }
 
-/// Whether a key of the route or its site says which clients are admitted.
+/// Whether a key of the route or its site restricts the clients that are admitted.
 fn is_guarded(route: &RouteConfig, site: &SiteConfig) -> bool {
     let (own, other) = (&route.access, &site.access);
     let basic = own.basic_authentication.as_ref().or(other.basic_authentication.as_ref());

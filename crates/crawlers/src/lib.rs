@@ -6,7 +6,7 @@
 //! | `signature` | HTTP Message Signatures (RFC 9421) |
 //! | `bots` | the profile of them for bots (web-bot-auth): keys, directories, nonces |
 //! | `check` | the proof of work, and the way for readers without scripts |
-//! | `request_message` | a request of a client as a signature sees it |
+//! | `request_message` | a request of a client in the form for signatures |
 //! | `visitor` | a visitor on the way through the check |
 //! | `pace` | how many requests a bot may make |
 //!
@@ -31,10 +31,10 @@ pub use visitor::{Endpoint, answer, endpoint};
 #[doc(hidden)]
 pub fn read_for_fuzzing(bytes: &[u8]) {
     let kept = cookie::without(bytes, is_own_cookie);
-    assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)), "a cookie of the check was left");
-    let keys = check::token::TextKeys::from_secrets(&["a secret that made no text".to_string()]);
+    assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)), "a cookie of the check remained");
+    let keys = check::token::TextKeys::from_secrets(&["a secret that signed no text".to_string()]);
     for kind in [check::token::Kind::Task, check::token::Kind::Pass] {
-        assert!(keys.open(kind, b"https://a.example", bytes).is_none(), "nothing was made with this key");
+        assert!(keys.open(kind, b"https://a.example", bytes).is_none(), "this key signed no text");
     }
     _ = bots::directory::Directory::parse(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {

@@ -1,4 +1,4 @@
-//! A request of a client as a signature sees it.
+//! A request of a client in the form for signatures.
 
 use touchstone_handler::request::Request;
 use touchstone_http::request_view::RequestFields;

@@ -26,7 +26,7 @@ use touchstone_http::request_view::RequestView;
 use crate::bots::agent::Agent;
 use crate::bots::directories::{Directories, FetchSettings};
 use crate::bots::directory::{Directory, LARGEST_BYTES};
-use crate::bots::verification::{BotKeys, Circumstances, KnownBot, Outcome, VerifiedBot, Verifier};
+use crate::bots::verification::{BotKeys, Circumstances, NamedBot, Outcome, VerifiedBot, Verifier};
 use crate::check::binding::Properties;
 use crate::check::token::TextKeys;
 use crate::pace::Pace;
@@ -45,7 +45,7 @@ pub struct Crawlers {
     pub(crate) task: TaskSettings,
     pub(crate) counts: Arc<Counts>,
     report: Report,
-    /// The operator was told of a bot that cannot be verified.
+    /// A bot that cannot be verified was logged.
     has_reported: AtomicBool,
 }
 
@@ -56,10 +56,10 @@ struct BotRule {
     counts: Arc<Counts>,
 }
 
-/// What visitors must do, and what is made of it.
+/// The check for visitors, and its passes.
 pub(crate) struct TaskSettings {
     pub keys: Arc<TextKeys>,
-    /// What the cookie of a pass is called, without what comes before it.
+    /// The name of the cookie of a pass, without its prefix.
     pub cookie: String,
     pub difficulty: u8,
     pub wait_s: u16,
@@ -78,7 +78,7 @@ enum PathPattern {
 
 /// What becomes of a request.
 pub enum Decision {
-    /// It is answered as if there were no rules.
+    /// It is answered as without rules.
     Pass(Option<BotFacts>),
     /// It gets this answer.
     Refuse(Box<Answer>, Option<BotFacts>),
@@ -131,7 +131,7 @@ impl Crawlers {
             if let BotKeys::Agent(agent) = &keys {
                 directories.prepare(agent);
             }
-            known.push(KnownBot { name: bot.name.as_str().into(), keys });
+            known.push(NamedBot { name: bot.name.as_str().into(), keys });
         }
         let rule = |bot: &BotConfig| BotRule {
             user_agents: bot.user_agents.clone(),
@@ -145,7 +145,7 @@ impl Crawlers {
                 directories,
                 longest_s: config.signature_lifetime.as_secs(),
                 needs_nonce: config.needs_nonce,
-                knows_others: config.other_bots,
+                accepts_others: config.other_bots,
             },
             bots: config.bots.iter().map(rule).collect(),
             refuses_invalid: config.refuses_invalid,
@@ -165,9 +165,9 @@ impl Crawlers {
         if config.is_on { files_of(config).err() } else { None }
     }
 
-    /// Decides about a request of a client. `view` is the same, as rules see it.
+    /// Decides about a request of a client. `view` is the same request in the form for rules.
     pub async fn check(&self, request: &Request, view: &RequestView<'_>) -> Decision {
-        // What a page includes was asked for with the page.
+        // An included part was requested with its page.
         if request.depth > 0 || has_passed(request) {
             return Decision::Pass(request.bot.clone());
         }
@@ -193,7 +193,7 @@ impl Crawlers {
         Decision::Refuse(Box::new(self.task.challenge(request)), facts)
     }
 
-    /// The verified bot of a request, and what is known of its signature. The error is the decision about a
+    /// The verified bot of a request, and the result for its signature. The error is the decision about a
     /// wrong one.
     async fn bot_of(&self, request: &Request) -> Result<(Option<VerifiedBot>, Option<BotFacts>), Decision> {
         if let Some(facts) = &request.bot {
@@ -236,7 +236,7 @@ impl Crawlers {
         }
     }
 
-    /// Tells the operator of the first signature that was not accepted; metrics count the others.
+    /// Logs the first signature that was not accepted; metrics count the others.
     fn report_once(&self, reason: &str) {
         if !self.has_reported.swap(true, Ordering::Relaxed) {
             (self.report)(&format!(
@@ -248,7 +248,7 @@ impl Crawlers {
 
     fn decide_about_bot(&self, bot: &VerifiedBot, facts: Option<BotFacts>) -> Decision {
         let Some(rule) = bot.known.and_then(|known| self.bots.get(known)) else {
-            // It was verified for a rule that knows it, or all are verified.
+            // It was verified for a rule with this bot, or all bots are verified.
             self.counts.add(Counted::Verified);
             return Decision::Pass(facts);
         };
@@ -256,7 +256,7 @@ impl Crawlers {
             rule.counts.add(Counted::Denied);
             return Decision::Refuse(Box::new(refused(403)), facts);
         }
-        if let Some(Err(wait)) = rule.pace.as_ref().map(Pace::take) {
+        if let Some(Err(wait)) = rule.pace.as_ref().map(Pace::count) {
             rule.counts.add(Counted::Limited);
             return Decision::Refuse(Box::new(too_many(wait)), facts);
         }
@@ -282,7 +282,7 @@ impl Crawlers {
                 names.any(|name| memchr::memmem::find(name, b"Mozilla").is_some())
             }
         };
-        // Browsers ask without cookies whether scripts of other sites may do something.
+        // Browsers send preflight requests for scripts of other sites without cookies.
         let is_preflight = view.method == b"OPTIONS"
             && request.received.values("access-control-request-method").next().is_some();
         is_meant
@@ -296,7 +296,7 @@ impl Crawlers {
 impl TaskSettings {
     fn of(config: &CrawlersConfig, keys: Arc<TextKeys>) -> TaskSettings {
         let wait_s = u16::try_from(config.wait.as_secs()).unwrap_or(u16::MAX);
-        // Rules that ask for the same share passes.
+        // Rules with the same requirements share passes.
         let all = format!("{}|{wait_s}|{}", config.difficulty, config.bind.join(","));
         let name = URL_SAFE_NO_PAD.encode(&digest(&SHA256, all.as_bytes()).as_ref()[..6]);
         TaskSettings {
@@ -311,8 +311,8 @@ impl TaskSettings {
     }
 }
 
-/// What a request carries that has passed all rules and has no signature of a bot, so that it is not asked
-/// for its pass again where a handler has it routed again: its cookies are gone by then.
+/// The mark of a request that has passed all rules and has no signature of a bot. A handler may route the
+/// request again, when its cookies have been removed; with the mark no pass is required then.
 pub fn passed_before() -> BotFacts {
     BotFacts { name: "".into(), state: "" }
 }

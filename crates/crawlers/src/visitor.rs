@@ -12,13 +12,13 @@ use crate::check::token::{Contents, Kind};
 use crate::check::{cookie, page, work};
 use crate::rule::{Crawlers, TaskSettings, now_s, refused};
 
-/// How long a task may take, without the wait that it asks for.
+/// How long a task may take, without the wait that it requires.
 const LONGEST_TASK_S: u64 = 1800;
 
 /// How far the clocks of machines that share keys may differ.
 const LEEWAY_S: u64 = 60;
 
-/// The most cookies with one name that are looked at.
+/// The most cookies with one name that are checked.
 const MOST_COOKIES: usize = 4;
 
 /// What a path of the check does.
@@ -50,7 +50,7 @@ fn site_of(request: &Request) -> Vec<u8> {
 }
 
 /// The path and query of a request, if a browser may be sent there again.
-fn wanted(request: &Request) -> String {
+fn requested_path(request: &Request) -> String {
     let whole = request.path_and_query();
     let text = String::from_utf8(whole).unwrap_or_default();
     if is_local_path(text.as_bytes()) { text } else { "/".to_string() }
@@ -80,7 +80,7 @@ impl TaskSettings {
 
     /// The answer to a request without a pass.
     pub(crate) fn challenge(&self, request: &Request) -> Answer {
-        let to = wanted(request);
+        let to = requested_path(request);
         if !matches!(request.method(), Method::Get | Method::Head) {
             return page::not_sent(&to);
         }
@@ -111,7 +111,7 @@ impl TaskSettings {
         (is_of_these && is_now).then_some(contents)
     }
 
-    /// The answer that gives a pass, and leads back.
+    /// The answer that sets the cookie of a pass, and redirects to the requested page.
     fn pass(&self, request: &Request, to: &str, (difficulty, wait_s): (u8, u16)) -> Answer {
         let contents = Contents::new(now_s(), difficulty, wait_s, self.bound_to.of(request));
         let Some(contents) = contents else { return refused(503) };
@@ -125,7 +125,8 @@ impl TaskSettings {
     }
 }
 
-/// The answer of an endpoint. `rules` are those of the site and its routes, of which one has made the task.
+/// The answer of an endpoint. `rules` are those of the site and its routes, of which one has created the
+/// task.
 pub fn answer(rules: &[&Crawlers], endpoint: Endpoint<'_>, request: &Request) -> Answer {
     if !matches!(request.method(), Method::Get | Method::Head) {
         return refused(405).field("Allow", "GET, HEAD");

@@ -1,5 +1,5 @@
 //! A small DNS client for the proofs of certificates: it looks up records, finds the zone of a name, changes
-//! TXT records by signed updates (RFC 2136, RFC 8945), and waits until the zone's servers show the change.
+//! TXT records by signed updates (RFC 2136, RFC 8945), and waits until the zone's servers return the change.
 //!
 //! | module | |
 //! |---|---|

@@ -25,12 +25,12 @@ const CLASS_NONE: u16 = 254;
 /// The bytes before the first question.
 pub const HEADER_BYTES: usize = 12;
 
-/// The size of an answer by UDP that this client accepts; larger ones come by TCP.
+/// The size of an answer by UDP that this client accepts; larger ones are sent by TCP.
 const UDP_BYTES: u16 = 1232;
 
 const FLAG_ANSWER: u16 = 0x8000;
 const FLAG_TRUNCATED: u16 = 0x0200;
-const FLAG_RECURSION_WANTED: u16 = 0x0100;
+const FLAG_RECURSION_DESIRED: u16 = 0x0100;
 
 /// The operation code of an update, in its place of the flags.
 const UPDATE: u16 = 5 << 11;
@@ -52,7 +52,7 @@ pub enum Change<'a> {
 
 /// A query with EDNS (RFC 6891).
 pub fn query(id: u16, name: &Name, kind: u16, recursion: bool) -> Vec<u8> {
-    let flags = if recursion { FLAG_RECURSION_WANTED } else { 0 };
+    let flags = if recursion { FLAG_RECURSION_DESIRED } else { 0 };
     let mut out = header(id, flags, [1, 0, 0, 1]);
     question(&mut out, name, kind);
     out.push(0);
@@ -146,7 +146,7 @@ pub enum Data {
     Zone { primary: Name },
     /// TXT: its strings as one.
     Text(Vec<u8>),
-    /// Anything else.
+    /// Any other type.
     Other,
 }
 
@@ -210,7 +210,7 @@ impl Message {
         })
     }
 
-    /// Whether it answers, as opposed to asks.
+    /// Whether it is a response, not a query.
     pub fn is_answer(&self) -> bool {
         self.flags & FLAG_ANSWER != 0
     }
@@ -268,10 +268,10 @@ fn read_signature(content: &[u8], begin: usize, key: Name, at: usize) -> Option<
     Some(SignatureRecord { begin, key, algorithm, time, fudge, mac, original_id, error, other })
 }
 
-/// What a response code means, for messages.
+/// The description of a response code, for messages.
 pub fn code_text(code: u16) -> String {
     match code {
-        1 => "it does not understand the request (FORMERR)".to_string(),
+        1 => "it cannot parse the request (FORMERR)".to_string(),
         2 => "it failed (SERVFAIL)".to_string(),
         3 => "the name does not exist (NXDOMAIN)".to_string(),
         4 => "it does not support updates (NOTIMP)".to_string(),

@@ -73,8 +73,8 @@ impl Name {
         &self.wire
     }
 
-    /// Reads the name at `at` of a message, and gives the place after it. Pointers (RFC 1035 section 4.1.4)
-    /// must lead backwards, so that they end.
+    /// Reads the name at `at` of a message, and returns the position after it. Pointers (RFC 1035 section
+    /// 4.1.4) must point backwards, so that they end.
     pub(crate) fn read(message: &[u8], at: usize) -> Option<(Name, usize)> {
         let (mut place, mut after, mut least) = (at, None, at);
         let mut wire = Vec::new();

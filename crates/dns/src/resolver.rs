@@ -1,5 +1,4 @@
-//! Lookups by recursive servers, and what follows from them: where an alias leads, the zone of a name, and
-//! the servers of a zone.
+//! Lookups by recursive servers: the target of an alias, the zone of a name, and the servers of a zone.
 
 use std::fmt;
 use std::fs;
@@ -21,11 +20,11 @@ const PORT: u16 = 53;
 /// The most aliases (CNAME) that are followed one after the other.
 const MOST_ALIASES: usize = 8;
 
-/// The most servers of a zone that are asked.
+/// The most servers of a zone that are queried.
 const MOST_SERVERS: usize = 16;
 
-/// The pause between two looks at the servers of a zone.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// The pause between two checks of the servers of a zone.
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Recursive servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +57,12 @@ impl fmt::Display for ServerName {
 }
 
 impl Resolver {
-    /// Asks these servers, one after the other.
+    /// Queries these servers, one after the other.
     pub fn new(servers: Vec<SocketAddr>) -> Resolver {
         Resolver { servers }
     }
 
-    /// Asks the servers that the system asks.
+    /// Queries the servers of the system's configuration.
     pub fn of_system() -> Result<Resolver, String> {
         let text = fs::read_to_string(RESOLV_CONF)
             .map_err(|error| format!("{RESOLV_CONF}: cannot be read: {error}"))?;
@@ -78,7 +77,7 @@ impl Resolver {
         let request = query(transport::new_id()?, name, kind, true);
         let mut reasons = Vec::new();
         for server in &self.servers {
-            match transport::ask(*server, &request).await {
+            match transport::query(*server, &request).await {
                 Ok(answer) if matches!(answer.code(), code::NO_ERROR | code::NO_SUCH_NAME) => {
                     return Ok(answer);
                 }
@@ -86,10 +85,10 @@ impl Resolver {
                 Err(reason) => reasons.push(reason),
             }
         }
-        Err(format!("{name} cannot be looked up: {}", reasons.join("; ")))
+        Err(format!("{name} cannot be resolved: {}", reasons.join("; ")))
     }
 
-    /// The name to which the aliases of `name` lead; `name` itself if it has none.
+    /// The target of the aliases of `name`; `name` itself if it has none.
     pub async fn follow_aliases(&self, name: &Name) -> Result<Name, String> {
         let mut current = name.clone();
         for _ in 0..=MOST_ALIASES {
@@ -198,20 +197,20 @@ pub async fn wait_until_shown(
         if missing.is_empty() {
             return Ok(());
         }
-        if Instant::now() + LOOK_PAUSE > until {
+        if Instant::now() + CHECK_PAUSE > until {
             let names: Vec<&str> = missing.iter().map(|server| server.name.as_str()).collect();
             return Err(format!("after {} s not shown by {}: {reason}", limit.as_secs(), names.join(", ")));
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
+        tokio::time::sleep(CHECK_PAUSE).await;
     }
 }
 
-/// Whether a server shows a record, at any of its addresses: this machine may not reach all of them.
+/// Whether a server returns a record, at any of its addresses: this machine may not reach all of them.
 async fn shows(server: &ServerName, name: &Name, text: &str) -> Result<(), String> {
     let mut reason = String::new();
     for address in &server.addresses {
         let request = query(transport::new_id()?, name, kind::TXT, false);
-        match transport::ask(*address, &request).await {
+        match transport::query(*address, &request).await {
             Ok(answer) if texts_of(&answer).iter().any(|found| found == text) => return Ok(()),
             Ok(answer) => {
                 reason = match answer.code() {
@@ -230,7 +229,7 @@ fn servers_of(text: &str) -> Vec<SocketAddr> {
     let addresses = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let address = words.next().filter(|word| *word == "nameserver").and(words.next())?;
-        // A scope such as %eth0 is left out.
+        // A scope such as %eth0 is omitted.
         let address: IpAddr = address.split('%').next()?.parse().ok()?;
         Some(SocketAddr::new(address, PORT))
     });
@@ -252,10 +251,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_away_is_named() {
-        let gone: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-        let resolver = Resolver::new(vec![gone]);
+        let unreachable: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+        let resolver = Resolver::new(vec![unreachable]);
         let error = resolver.texts(&Name::parse("a.test").expect("a name")).await.expect_err("no server");
-        assert!(error.starts_with("a.test cannot be looked up: 127.0.0.1:1: "), "{error}");
+        assert!(error.starts_with("a.test cannot be resolved: 127.0.0.1:1: "), "{error}");
     }
 
     proptest! {

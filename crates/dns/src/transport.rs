@@ -26,12 +26,12 @@ const MOST_UDP_BYTES: usize = 4096;
 /// A number for a request that others cannot guess.
 pub fn new_id() -> Result<u16, String> {
     let mut bytes = [0; 2];
-    rand::fill(&mut bytes).map_err(|_| "the system gives no random numbers".to_string())?;
+    rand::fill(&mut bytes).map_err(|_| "the system returns no random numbers".to_string())?;
     Ok(u16::from_be_bytes(bytes))
 }
 
-/// Sends a query by UDP; the answer comes by TCP if it is too long for that.
-pub async fn ask(server: SocketAddr, request: &[u8]) -> Result<Message, String> {
+/// Sends a query by UDP; the answer is sent by TCP if it is too long for that.
+pub async fn query(server: SocketAddr, request: &[u8]) -> Result<Message, String> {
     let about = |error: io::Error| format!("{server}: {error}");
     for _ in 0..UDP_ATTEMPTS {
         match by_udp(server, request).await.map_err(about)? {
@@ -43,7 +43,7 @@ pub async fn ask(server: SocketAddr, request: &[u8]) -> Result<Message, String> 
     Err(format!("{server}: no answer in {} s", UDP_TIMEOUT.as_secs() * UDP_ATTEMPTS as u64))
 }
 
-/// Sends a request by TCP. The answer comes with its bytes, which a signature covers.
+/// Sends a request by TCP. The answer is returned with its bytes, which a signature covers.
 pub async fn exchange_by_tcp(server: SocketAddr, request: &[u8]) -> Result<(Message, Vec<u8>), String> {
     let exchange = async {
         let mut stream = TcpStream::connect(server).await?;
@@ -64,7 +64,7 @@ pub async fn exchange_by_tcp(server: SocketAddr, request: &[u8]) -> Result<(Mess
     }
 }
 
-/// One attempt; `None` if no answer came in time.
+/// One attempt; `None` if no answer arrived in time.
 async fn by_udp(server: SocketAddr, request: &[u8]) -> io::Result<Option<Message>> {
     let own: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -80,7 +80,7 @@ async fn by_udp(server: SocketAddr, request: &[u8]) -> io::Result<Option<Message
             Ok(count) => count?,
             Err(_) => return Ok(None),
         };
-        // Anything else is an answer to another request, or forged.
+        // All other messages are answers to other requests, or forged.
         if let Some(answer) = Message::parse(&buffer[..count])
             && answer.is_answer()
             && is_of(&answer, request)

@@ -28,7 +28,7 @@ const BAD_KEY: u16 = 17;
 const BAD_TIME: u16 = 18;
 const BAD_TRUNCATION: u16 = 22;
 
-/// A key that a DNS server knows too.
+/// A key that a DNS server has too.
 #[derive(Clone)]
 pub struct TsigKey {
     name: Name,
@@ -150,8 +150,8 @@ impl TsigKey {
         mac
     }
 
-    /// Checks that the answer to a signed request has a valid signature. `request_mac` is what
-    /// [`TsigKey::sign`] gave.
+    /// Checks that the answer to a signed request has a valid signature. `request_mac` is the result of
+    /// [`TsigKey::sign`].
     pub(crate) fn verify(
         &self,
         bytes: &[u8],
@@ -169,10 +169,10 @@ impl TsigKey {
         match signature.error {
             0 => {}
             BAD_KEY => {
-                return Err(format!("it does not know the key {key} with this algorithm (BADKEY)"));
+                return Err(format!("it has no key {key} with this algorithm (BADKEY)"));
             }
             BAD_SIGNATURE => {
-                return Err(format!("the secret of the key {key} is not the one that it knows (BADSIG)"));
+                return Err(format!("it has another secret for the key {key} (BADSIG)"));
             }
             BAD_TIME => {
                 return Err(
@@ -180,7 +180,7 @@ impl TsigKey {
                         .to_string(),
                 );
             }
-            BAD_TRUNCATION => return Err("it wants longer signatures (BADTRUNC)".to_string()),
+            BAD_TRUNCATION => return Err("it requires longer signatures (BADTRUNC)".to_string()),
             other => return Err(format!("it refuses the signature with error {other}")),
         }
         if signature.key != self.name || signature.algorithm != self.algorithm {
@@ -229,7 +229,7 @@ impl TsigKey {
 
 impl fmt::Debug for TsigKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The secret is left out.
+        // The secret is omitted.
         write!(formatter, "TsigKey({} {})", self.name, self.algorithm)
     }
 }

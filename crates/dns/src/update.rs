@@ -20,7 +20,7 @@ pub struct Updater {
     /// The server that takes updates, as a host or an address, with a port or without; empty: the primary
     /// server of each zone.
     pub server: String,
-    /// The key that the server knows.
+    /// The key that the server has.
     pub key: TsigKey,
     /// How long others may cache the records, in seconds.
     pub ttl_s: u32,
@@ -38,14 +38,14 @@ pub struct TextRecord {
 }
 
 impl Updater {
-    /// Adds a TXT record to `name`, or to the name to which its aliases lead.
+    /// Adds a TXT record to `name`, or to the target of its aliases.
     pub async fn add(&self, name: &Name, text: &str) -> Result<TextRecord, String> {
         let name = self.resolver.follow_aliases(name).await?;
         let servers = match self.server.is_empty() {
             true => None,
             false => Some(self.configured_server().await?),
         };
-        // The server of the updates knows its zones, even those that the resolvers do not see.
+        // The server of the updates has its zones, even those that the resolvers cannot reach.
         let zone = match &servers {
             Some(servers) => match Resolver::new(servers.clone()).zone_of(&name).await {
                 Ok(zone) => zone,

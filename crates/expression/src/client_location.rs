@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What knows where an address is.
+/// The source of the locations of addresses.
 pub trait AddressLocator: Send + Sync {
     /// The country of an address, two letters.
     fn country(&self, address: IpAddr) -> Option<[u8; 2]>;
@@ -15,7 +15,7 @@ pub trait AddressLocator: Send + Sync {
 
 static SOURCE: RwLock<Option<Arc<dyn AddressLocator>>> = RwLock::new(None);
 
-/// Sets what knows it; `None`: nothing does.
+/// Sets the source; `None`: there is none.
 pub fn set_source(source: Option<Arc<dyn AddressLocator>>) {
     *SOURCE.write().unwrap_or_else(PoisonError::into_inner) = source;
 }

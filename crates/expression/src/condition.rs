@@ -63,7 +63,7 @@ enum Value {
 }
 
 impl Condition {
-    /// Reads a condition; the error says what is wrong with it.
+    /// Reads a condition; the error describes its problem.
     pub fn read<'s>(text: &str, scope: impl Into<Scope<'s>>) -> Result<Condition, String> {
         if text.len() > LONGEST {
             return Err(format!("is longer than {LONGEST} bytes"));
@@ -177,7 +177,7 @@ impl<'w> Parser<'w> {
         Some(first)
     }
 
-    fn takes(&mut self, word: &Word) -> bool {
+    fn consume_if(&mut self, word: &Word) -> bool {
         let is_next = self.words.first() == Some(word);
         if is_next {
             self.next();
@@ -187,7 +187,7 @@ impl<'w> Parser<'w> {
 
     fn any(&mut self) -> Result<Node, String> {
         let mut nodes = vec![self.all()?];
-        while self.takes(&Word::Or) {
+        while self.consume_if(&Word::Or) {
             nodes.push(self.all()?);
         }
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Any(nodes.into()) })
@@ -195,7 +195,7 @@ impl<'w> Parser<'w> {
 
     fn all(&mut self) -> Result<Node, String> {
         let mut nodes = vec![self.one()?];
-        while self.takes(&Word::And) {
+        while self.consume_if(&Word::And) {
             nodes.push(self.one()?);
         }
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes.into()) })
@@ -204,13 +204,13 @@ impl<'w> Parser<'w> {
     fn one(&mut self) -> Result<Node, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("more than {DEEPEST} parentheses and 'not' stand in each other"));
+            return Err(format!("more than {DEEPEST} parentheses and 'not' are nested"));
         }
-        let node = if self.takes(&Word::Not) {
+        let node = if self.consume_if(&Word::Not) {
             Node::Not(Box::new(self.one()?))
-        } else if self.takes(&Word::Open) {
+        } else if self.consume_if(&Word::Open) {
             let node = self.any()?;
-            if !self.takes(&Word::Close) {
+            if !self.consume_if(&Word::Close) {
                 return Err("a '(' has no ')'".to_string());
             }
             node
@@ -268,16 +268,16 @@ impl<'w> Parser<'w> {
 
     fn list(&mut self) -> Result<Box<[Value]>, String> {
         let misses = || "'in' takes a list, such as [\"GET\", \"HEAD\"]".to_string();
-        if !self.takes(&Word::OpenList) {
+        if !self.consume_if(&Word::OpenList) {
             return Err(misses());
         }
         let mut values = Vec::new();
-        while !self.takes(&Word::CloseList) {
-            if !values.is_empty() && !self.takes(&Word::Comma) {
+        while !self.consume_if(&Word::CloseList) {
+            if !values.is_empty() && !self.consume_if(&Word::Comma) {
                 return Err(misses());
             }
-            // A comma may be behind the last value.
-            if self.takes(&Word::CloseList) {
+            // A comma may follow the last value.
+            if self.consume_if(&Word::CloseList) {
                 break;
             }
             values.push(self.value()?);
@@ -359,7 +359,7 @@ mod tests {
         assert!(problem("$path in 'a'").contains("takes a list"));
         assert!(problem(&"(".repeat(40)).contains("more than 32"));
         assert!(problem("$status # 1").contains("no meaning"));
-        assert!(Condition::read("$status", Known::Request).unwrap_err().contains("cannot stand here"));
+        assert!(Condition::read("$status", Known::Request).unwrap_err().contains("is not valid here"));
     }
 
     #[test]

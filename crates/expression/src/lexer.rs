@@ -70,7 +70,7 @@ fn quoted(text: &str, quote: char) -> Result<(Word, &str), String> {
         let next = characters.peek().map(|(_, next)| *next);
         if character == '\\' && (next == Some(quote) || next == Some('\\')) {
             if next == Some('\\') {
-                // Two stay two for an expression, where they are one that is meant.
+                // Two backslashes stay two for an expression, in which they denote one.
                 value.push('\\');
             }
             value.extend(next);
@@ -92,8 +92,8 @@ fn bare(text: &str) -> Result<(Word, &str), String> {
         "in" => Word::In,
         _ => {
             return Err(format!(
-                "{word:?} is not a word of a condition; text stands in quotes, a variable begins with '$', \
-                 and the words are and, or, not, in"
+                "{word:?} is not a word of a condition; text is in quotes, a variable begins with '$', and \
+                 the words are and, or, not, in"
             ));
         }
     };
@@ -123,7 +123,7 @@ fn sign(text: &str) -> Result<(Word, &str), String> {
         .chain(&pairs)
         .find_map(|(sign, word)| text.strip_prefix(sign).map(|rest| (word.clone(), rest)));
     found.ok_or_else(|| match text.starts_with('=') {
-        true => "'=' compares nothing; write '==' or '=~'".to_string(),
+        true => "'=' is not a comparison; write '==' or '=~'".to_string(),
         false => format!("{:?} has no meaning in a condition", text.chars().next().unwrap_or_default()),
     })
 }

@@ -3,24 +3,24 @@
 //! | module | |
 //! |---|---|
 //! | [`variable`] | the table of all variables, and how one is written |
-//! | [`source`] | where the values of variables come from |
+//! | [`source`] | the sources of the values of variables |
 //! | [`text`] | a text with variables: `"$host $path"` |
 //! | [`condition`] | a condition: `$status >= 500 and not $path =~ "^/health"` |
 //! | [`map`] | from the value of a text to another text |
-//! | [`map_text`] | the entries of a map, as they stand in a file |
+//! | [`map_text`] | the entries of a map in a file |
 //! | [`network`] | networks of addresses, and look-ups in many of them |
 //! | `table` | networks and shares in maps |
 //! | `murmur` | the hash of shares, that of nginx |
 //! | `function` | what a map does with a value in place of a table |
-//! | [`scope`] | what may be used where a text stands |
+//! | [`scope`] | the variables that are valid for a text |
 //! | [`client_location`] | where clients are, of the databases of places |
 //! | [`operand`] | a variable where it is used, with its map |
-//! | [`lookup`] | what a text asks of a map |
+//! | [`lookup`] | the query of a text to a map |
 //! | `lexer` | the words of a condition |
 //! | `pattern` | regular expressions of conditions and maps |
 //!
-//! Everything is parsed once, when the configuration is read. What is evaluated for a request takes linear
-//! time, copies nothing but results, and cannot fail: a value that is not there is empty.
+//! All texts are parsed once, when the configuration is read. The evaluation for a request takes linear time,
+//! copies only results, and cannot fail: an absent value is empty.
 
 pub mod client_location;
 pub mod condition;

@@ -1,4 +1,4 @@
-//! What a text asks of a map, and the pieces in which texts are given.
+//! The query of a text to a map, and the pieces in which texts are returned.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub trait Lookup: std::fmt::Debug + Send + Sync {
     /// Whether none of its values has variables.
     fn has_plain_values(&self) -> bool;
 
-    /// A hash of all that it was made of.
+    /// A hash of its whole definition.
     fn digest(&self) -> u64;
 }
 

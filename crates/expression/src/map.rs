@@ -40,7 +40,7 @@ const MOST_GROUPS: usize = 9;
 pub struct Map {
     name: Box<str>,
     from: Text,
-    /// The case of letters of exact values does not matter.
+    /// The case of letters of exact values is ignored.
     ignore_case: bool,
     exact: HashMap<Box<[u8]>, Text>,
     /// By what follows the asterisk: `.example.org`.
@@ -56,19 +56,19 @@ pub struct Map {
     /// What its texts, and the maps in them, use of a request or an answer, each once.
     variables: Box<[Variable]>,
     known: Known,
-    /// A hash of all that it was made of.
+    /// A hash of its whole definition.
     digest: u64,
 }
 
-/// What a map is made of.
+/// The definition of a map.
 pub struct MapSource<'s> {
     /// Its name.
     pub name: &'s str,
     /// The text that is looked up.
     pub from: &'s str,
-    /// The value where nothing fits.
+    /// The value if no entry matches.
     pub default: &'s str,
-    /// The case of letters in exact values does not matter.
+    /// The case of letters in exact values is ignored.
     pub ignore_case: bool,
     /// What becomes of the text, in place of entries.
     pub function: Option<Function>,
@@ -99,11 +99,11 @@ impl FindsMaps for Maps {
     fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String> {
         let map = self.get(name).ok_or_else(|| match nearest(name, self.0.keys().map(|name| &**name)) {
             Some(near) => format!("there is no map {name:?}; did you mean {near:?}?"),
-            None => format!("there is no map {name:?}; a [[map]] with this name must stand before its use"),
+            None => format!("there is no map {name:?}; a [[map]] with this name must be before its use"),
         })?;
         if map.known > known {
             let when = map.known.when();
-            return Err(format!("'$map{{{name}}}' is known only when {when}, so it cannot stand here"));
+            return Err(format!("'$map{{{name}}}' is available only when {when}, so it is not valid here"));
         }
         Ok(map.clone())
     }
@@ -158,7 +158,7 @@ impl Map {
 
     fn add(&mut self, entry: Entry, scope: Scope<'_>) -> Result<(), String> {
         self.check_kind(&entry.key)?;
-        let twice = |key: &str| Err(format!("{key:?} stands in the map already"));
+        let twice = |key: &str| Err(format!("{key:?} is in the map already"));
         match entry.key {
             EntryKey::Default => self.default = Text::read(&entry.value, scope)?,
             EntryKey::Network(network) => {
@@ -167,7 +167,7 @@ impl Map {
             }
             EntryKey::WithoutNetwork(network) => {
                 if !self.networks.as_mut().is_some_and(|networks| networks.remove(network)) {
-                    return Err(format!("no network {network} stands before, and none is deleted"));
+                    return Err(format!("no network {network} is before it, and none is deleted"));
                 }
             }
             EntryKey::Share(hundredths) => {
@@ -262,7 +262,7 @@ impl Map {
         }
         if !self.hosts.is_empty() {
             let lower = key.to_ascii_lowercase();
-            // The first dot leaves the longest rest.
+            // The rest after the first dot is the longest.
             let mut dots = memchr::memchr_iter(b'.', &lower).filter(|dot| *dot > 0);
             if let Some(value) = dots.find_map(|dot| self.hosts.get(&lower[dot..])) {
                 return (value, None);
@@ -292,7 +292,7 @@ impl Lookup for Map {
         }
         match self.find(&key) {
             (value, None) => value.render(source),
-            // What it borrows lives only as long as the match.
+            // Its borrowed text is valid only as long as the match.
             (value, Some(matched)) => {
                 Cow::Owned(value.render(&Matched { source, matched: &matched }).into_owned())
             }
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn refused() {
         let problem = |text: &str| map("$path", text, false).unwrap_err();
-        assert!(problem("a b\na c").contains("line 2: \"a\" stands in the map already"));
+        assert!(problem("a b\na c").contains("line 2: \"a\" is in the map already"));
         assert!(problem("~( b").contains("is not a pattern"));
         assert!(problem("a $1").contains("'$1'"), "{}", problem("a $1"));
         assert!(problem("a $map{none}").contains("no map \"none\""));
@@ -464,9 +464,9 @@ mod tests {
         let found = map("$1", "ONE $method/1\n~^(.)$ $1", false).unwrap();
         assert_eq!(&*found.value(&Route), b"/1");
         assert!(found.uses(&|variable: &Variable| variable.fact == Fact::Capture));
-        // Where nothing was matched, the text is empty.
+        // Without a match, the text is empty.
         assert_eq!(&*found.value(&RequestView::example("/")), b"none");
-        assert!(map("$10", "", false).unwrap_err().contains("stands for nothing"));
+        assert!(map("$10", "", false).unwrap_err().contains("has no value"));
         let function = Some(Function::Lower);
         let source = MapSource { name: "m", from: "$1", default: "", ignore_case: false, function };
         let lower = Map::new(&source, Vec::<(Entry, &str)>::new(), &Maps::default()).unwrap();
@@ -481,7 +481,7 @@ mod tests {
         let mut maps = Maps::default();
         maps.add(map("$status", "404 none", false).unwrap());
         let read = |known: Known| Text::read("$map{m}", Scope::from(known).with_maps(&maps));
-        assert!(read(Known::Request).unwrap_err().contains("known only when"));
+        assert!(read(Known::Request).unwrap_err().contains("available only when"));
         assert!(read(Known::Answer).is_ok());
         // Before the maps are read, any name is accepted.
         assert!(Text::read("$map{other}", Known::Request).is_ok());

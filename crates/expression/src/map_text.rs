@@ -10,8 +10,8 @@
 //! default            three
 //! ```
 //!
-//! The form is that of the maps of nginx, of which a semicolon at the end stays, and of Apache's text maps.
-//! A backslash before a key that would mean something else takes the meaning away: `\default`, `\~x`, `\*.x`.
+//! The form is that of the maps of nginx, in which a line may end with a semicolon, and of Apache's text
+//! maps. A backslash before a key with a special meaning removes this meaning: `\default`, `\~x`, `\*.x`.
 
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ pub enum EntryKey {
     Pattern {
         /// The expression.
         expression: String,
-        /// The case of letters does not matter.
+        /// The case of letters is ignored.
         ignore_case: bool,
     },
     /// Addresses in this network.
@@ -113,7 +113,7 @@ pub fn read_networks(text: &str) -> Result<Vec<(usize, Entry)>, String> {
     Ok(entries)
 }
 
-/// The network that a line means. Bits beyond its length do not count, as in nginx.
+/// The network of a line. Bits beyond its length are ignored, as in nginx.
 fn network_of(text: &str) -> Result<Network, String> {
     let masked = text.split_once('/').and_then(|(address, length)| {
         let address: IpAddr = address.parse().ok()?;
@@ -129,10 +129,10 @@ pub fn read_share_line(line: &str) -> Result<Entry, String> {
     Ok(Entry { key: EntryKey::Share(read_share(&key)?), value })
 }
 
-/// Reads one line; `None`: there is no entry in it.
+/// Reads one line; `None`: it has no entry.
 pub fn read_line(line: &str) -> Result<Option<Entry>, String> {
     let Some((is_quoted, key, value)) = words_of_line(line)? else { return Ok(None) };
-    // In quotes, a pattern may still be one, as in nginx; nothing else has a meaning there.
+    // A pattern in quotes is still a pattern, as in nginx; other keys in quotes have no special meaning.
     let key = match is_quoted && !key.starts_with('~') {
         true => EntryKey::Exact(key),
         false => EntryKey::read(&key)?,
@@ -155,7 +155,7 @@ fn words_of_line(line: &str) -> Result<Option<(bool, String, String)>, String> {
     let rest = rest.trim_start();
     let rest = rest.strip_prefix(';').unwrap_or(rest).trim_start();
     if !rest.is_empty() && !rest.starts_with('#') {
-        return Err(format!("continues after its value: {rest:?}; put a value with spaces in quotes"));
+        return Err(format!("continues after its value: {rest:?}; write a value with spaces in quotes"));
     }
     let Some(value) = value else {
         return Err("has a key without a value".to_string());

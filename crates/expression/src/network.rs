@@ -174,7 +174,7 @@ struct Boundary<A> {
 
 impl<A: Copy + PartialEq> NetworkMap<A> {
     /// The map with these answers, and `otherwise` for addresses in none of the networks. If a network is
-    /// given twice, the later one counts.
+    /// given twice, the later one applies.
     pub fn new(entries: impl IntoIterator<Item = (Network, A)>, otherwise: A) -> NetworkMap<A> {
         let (unix, internet): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|(network, _)| network.is_unix());
@@ -200,7 +200,7 @@ impl<A: Copy + PartialEq> NetworkMap<A> {
 }
 
 fn boundaries<A: Copy + PartialEq>(mut entries: Vec<(Network, A)>, otherwise: A) -> Box<[Boundary<A>]> {
-    // An outer network comes before those inside it.
+    // An outer network is before those inside it.
     entries.sort_by_key(|(network, _)| (bits(network.first), network.length));
     let mut made = vec![Boundary { from: 0, answer: otherwise }];
     // The networks that contain the present position of the sweep, from the outermost to the innermost.
@@ -357,7 +357,7 @@ mod tests {
             ("::", false),
             ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", true),
             ("2001:db9::", false),
-            // Its last 32 bits look like an address of 10.0.0.0/8.
+            // Its last 32 bits are those of an address of 10.0.0.0/8.
             ("::a00:1", false),
         ] {
             assert_eq!(set.contains(address(text)), inside, "{text}");

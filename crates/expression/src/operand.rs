@@ -37,7 +37,7 @@ impl Operand {
         Ok((Operand { variable, map }, rest))
     }
 
-    /// The value; empty where it is not known.
+    /// The value; empty if it is not available.
     pub fn value<'a>(&'a self, source: &'a dyn Source) -> Cow<'a, [u8]> {
         match &self.map {
             Some(map) => map.value(source),

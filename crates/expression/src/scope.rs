@@ -7,14 +7,15 @@ use crate::variable::Known;
 
 /// Finds maps by name.
 pub trait FindsMaps: std::fmt::Debug {
-    /// The map of this name, for a text that is evaluated at this time; the error says why there is none.
+    /// The map of this name, for a text that is evaluated at this stage; the error describes why there is
+    /// none.
     fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String>;
 }
 
-/// What may be used where a text or condition stands.
+/// The variables that are valid for a text or condition.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'s> {
-    /// Variables that are known until this time.
+    /// Variables that are available at this stage.
     pub known: Known,
     /// The maps; `None`: they are not read yet, so any name is accepted, and has no value.
     pub maps: Option<&'s dyn FindsMaps>,
@@ -28,7 +29,7 @@ impl<'s> Scope<'s> {
         Scope { maps: Some(maps), ..self }
     }
 
-    /// With the matches of a pattern, of which there are as many as names.
+    /// Adds the matches of a pattern, one for each name.
     pub fn with_captures(self, captures: &'s [Option<String>]) -> Scope<'s> {
         Scope { captures, ..self }
     }

@@ -1,4 +1,4 @@
-//! Where the values of variables come from.
+//! The sources of the values of variables.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,14 +10,13 @@ use touchstone_http::request_view::{ConnectionView, RequestView, TlsView, client
 use crate::client_location;
 use crate::variable::{Fact, Variable};
 
-/// Knows the values of variables. What it does not know is `None`.
+/// Returns the values of variables; `None`: the value is not available.
 pub trait Source {
     /// The value of a variable.
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>>;
 }
 
-/// What is known of a request from its head and the client's address, and of its connection where that is
-/// given.
+/// The values of a request from its head and the client's address, and of its connection if that is given.
 impl Source for RequestView<'_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         match variable.fact {
@@ -39,7 +38,7 @@ impl Source for RequestView<'_> {
     }
 }
 
-/// What is known of a connection.
+/// The values of a connection.
 pub fn of_connection<'a>(connection: &ConnectionView<'a>, fact: Fact) -> Option<Cow<'a, [u8]>> {
     let tls = |value: fn(TlsView<'a>) -> Option<&'a str>| value(connection.tls?).map(str::as_bytes);
     let value = match fact {

@@ -1,4 +1,4 @@
-//! What a map looks up besides values: networks of addresses, and shares of all texts.
+//! The entries of a map besides values: networks of addresses, and shares of all texts.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ const WHOLE: u64 = 10_000;
 
 /// A text for each network; the longest one that contains an address counts.
 pub struct Networks {
-    /// What was added, until the map is made.
+    /// The entries, until the map is complete.
     added: Vec<(Network, u32)>,
     map: NetworkMap<u32>,
     texts: Vec<Text>,
@@ -82,10 +82,10 @@ impl Networks {
     }
 }
 
-/// Stands for addresses in no network.
+/// Marks addresses in no network.
 const NO_TEXT: u32 = u32::MAX;
 
-/// The address that a text is. The name of the clients of unix sockets stands for them.
+/// The address in a text, or the name of the clients of unix sockets.
 fn address_of(key: &[u8]) -> Option<IpAddr> {
     use touchstone_http::request_view::{UNIX_CLIENT, UNIX_CLIENT_NAME};
     let text = std::str::from_utf8(key).ok()?;
@@ -98,7 +98,7 @@ fn address_of(key: &[u8]) -> Option<IpAddr> {
 /// A text for each share of all values, by a hash of the value. The same value always has the same text.
 #[derive(Default)]
 pub struct Shares {
-    /// The end of each share among all hashes, and its text; `None`: all that is left.
+    /// The end of each share among all hashes, and its text; `None`: the rest.
     shares: Vec<(Option<u32>, Text)>,
     hundredths: u64,
 }
@@ -107,7 +107,7 @@ impl Shares {
     /// Adds a share in hundredths of a percent; `None`: all other values.
     pub fn add(&mut self, hundredths: Option<u32>, text: Text) -> Result<(), String> {
         if self.shares.last().is_some_and(|(end, _)| end.is_none()) {
-            return Err("nothing is left after the share '*'".to_string());
+            return Err("no share is left after the share '*'".to_string());
         }
         let Some(hundredths) = hundredths else {
             self.shares.push((None, text));
@@ -124,7 +124,7 @@ impl Shares {
         Ok(())
     }
 
-    /// How many shares there are.
+    /// The number of shares.
     pub fn count(&self) -> usize {
         self.shares.len()
     }
@@ -141,13 +141,13 @@ impl Shares {
     }
 }
 
-/// Reads `12.5%` as hundredths of a percent, and `*` as all that is left.
+/// Reads `12.5%` as hundredths of a percent, and `*` as the rest.
 pub fn read_share(text: &str) -> Result<Option<u32>, String> {
     if text == "*" {
         return Ok(None);
     }
     let problem =
-        || format!("{text:?} is not a share; write it as \"50%\", \"0.25%\", or \"*\" for all that is left");
+        || format!("{text:?} is not a share; write it as \"50%\", \"0.25%\", or \"*\" for the rest");
     let number = text.strip_suffix('%').ok_or_else(problem)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -193,7 +193,7 @@ mod tests {
         assert!(shares.add(Some(2), text("b")).unwrap_err().contains("more than 100%"));
         let mut shares = Shares::default();
         shares.add(None, text("a")).unwrap();
-        assert!(shares.add(Some(1), text("b")).unwrap_err().contains("nothing is left"));
+        assert!(shares.add(Some(1), text("b")).unwrap_err().contains("no share is left"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum Part {
 }
 
 impl Text {
-    /// Reads a text; the error says what is wrong with it.
+    /// Reads a text; the error describes its problem.
     pub fn read<'s>(text: &str, scope: impl Into<Scope<'s>>) -> Result<Text, String> {
         let scope = scope.into();
         if text.len() > LONGEST {
@@ -112,8 +112,8 @@ impl Text {
         }
     }
 
-    /// Gives the text in pieces: what was written, and values of variables. The text of a map is given in its
-    /// own pieces.
+    /// Returns the text in pieces: its fixed parts, and values of variables. The text of a map is returned in
+    /// its own pieces.
     pub fn pieces(&self, source: &dyn Source, take: &mut dyn FnMut(Piece<'_>)) {
         for part in &self.parts {
             match part {
@@ -124,7 +124,7 @@ impl Text {
         }
     }
 
-    /// The text with the values. What is not known is empty.
+    /// The text with the values. Values that are not available are empty.
     pub fn render<'a>(&'a self, source: &'a dyn Source) -> Cow<'a, [u8]> {
         match &*self.parts {
             [] => Cow::Borrowed(b""),

@@ -1,18 +1,18 @@
 //! The table of every variable of the language.
 //!
-//! Each is defined once, here: its name, what it stands for, and when its value is known. The page of the
-//! book is made from this table.
+//! Each is defined once, here: its name, its value, and when the value is available. The page of the book is
+//! generated from this table.
 
-/// When the value of a variable is known. Each later time knows all that the earlier ones know.
+/// When the value of a variable is available. Values of an earlier stage are available at each later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Known {
     /// From the head of the request and the client's address.
     Request,
     /// With the connection.
     Connection,
-    /// When the access rules have let the request pass.
+    /// When the access rules have admitted the request.
     Admitted,
-    /// When the head of the answer is there.
+    /// When the head of the answer has arrived.
     Head,
     /// When the request has been answered.
     Answer,
@@ -24,10 +24,10 @@ impl Known {
     /// For a message: what must have happened.
     pub(crate) fn when(self) -> &'static str {
         match self {
-            Known::Request => "the request is there",
+            Known::Request => "the request has arrived",
             Known::Connection => "the connection is known",
             Known::Admitted => "the access rules have been passed",
-            Known::Head => "the head of the answer is there",
+            Known::Head => "the head of the answer has arrived",
             Known::Answer => "the request has been answered",
             Known::Line => "a line of a log is written",
         }
@@ -46,7 +46,7 @@ impl Known {
     }
 }
 
-/// What a variable stands for.
+/// The value of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fact {
     /// The client's address.
@@ -85,7 +85,7 @@ pub enum Fact {
     Claim,
     /// The bot whose signature is right.
     Bot,
-    /// What is known of the signature of a bot.
+    /// The result of the check of a bot's signature.
     BotVerified,
     /// The request's id.
     RequestId,
@@ -137,11 +137,11 @@ pub enum Fact {
 
 /// One entry of the table.
 pub struct Entry {
-    /// The name, as it stands after the dollar.
+    /// The name, as it is written after the dollar.
     pub name: &'static str,
-    /// What it stands for.
+    /// The description of its value.
     pub fact: Fact,
-    /// When it is known.
+    /// When it is available.
     pub known: Known,
     /// For a variable that needs a name in braces: such a name.
     pub example: Option<&'static str>,
@@ -158,7 +158,7 @@ pub struct Variable {
     pub name: Box<str>,
     /// The position of a match, from 0.
     pub position: usize,
-    /// When its value is known.
+    /// When its value is available.
     pub known: Known,
 }
 
@@ -177,7 +177,7 @@ pub static VARIABLES: &[Entry] = &[
     entry("path", Fact::Path, Known::Request, "the path in its normal form, without the query"),
     entry("query", Fact::Query, Known::Request, "the query as it was sent, without `?`"),
     entry("target", Fact::Target, Known::Request, "path and query as they are sent to programs and origins"),
-    entry("host", Fact::Host, Known::Request, "the host that was asked, in lower case and without its port"),
+    entry("host", Fact::Host, Known::Request, "the host of the request, in lower case and without its port"),
     named("header", Fact::Header, "x-api-key", "the first header field of the request with this name"),
     named("cookie", Fact::Cookie, "session", "the first cookie with this name"),
     named("arg", Fact::Argument, "page", "the first parameter of the query with this name, as it was sent"),
@@ -188,10 +188,22 @@ pub static VARIABLES: &[Entry] = &[
         "the country of the client, two letters, with [`[geoip]`](configuration.md#geoip)",
     ),
     entry("geoip_asn", Fact::System, Known::Request, "the number of the client's autonomous system"),
-    named("map", Fact::Map, "backend", "the value of a [map](#maps); known when what the map uses is"),
+    named(
+        "map",
+        Fact::Map,
+        "backend",
+        "the value of a [map](#maps); available when the variables of the map \
+        are",
+    ),
     entry("scheme", Fact::Scheme, Known::Connection, "`https` over TLS, else `http`"),
     entry("protocol", Fact::Protocol, Known::Connection, "the version, such as `HTTP/1.1` or `HTTP/2.0`"),
-    entry("request_id", Fact::RequestId, Known::Connection, "the id of the request, where ids are made"),
+    entry(
+        "request_id",
+        Fact::RequestId,
+        Known::Connection,
+        "the identifier of the request, if identifiers \
+        are generated",
+    ),
     entry("tls_version", Fact::TlsVersion, Known::Connection, "the version of TLS, such as `TLSv1.3`"),
     entry("tls_cipher", Fact::TlsCipher, Known::Connection, "the cipher suite"),
     entry("tls_server_name", Fact::TlsServerName, Known::Connection, "the host of the TLS handshake"),
@@ -200,7 +212,7 @@ pub static VARIABLES: &[Entry] = &[
         "tls_verified",
         Fact::TlsVerified,
         Known::Connection,
-        "`SUCCESS` where the client has a certificate that was verified, else nothing",
+        "`SUCCESS` if the client has a certificate that was verified, otherwise empty",
     ),
     entry("user", Fact::User, Known::Admitted, "the authenticated user"),
     Entry {
@@ -209,8 +221,8 @@ pub static VARIABLES: &[Entry] = &[
             "claim",
             Fact::Claim,
             "groups",
-            "a claim of the user's [token](access.md#tokens) or [login](login.md); a dot leads into an \
-             object, the items of an array have commas between them",
+            "a claim of the user's [token](access.md#tokens) or [login](login.md); a dot selects a member of \
+             an object, the items of an array are separated by commas",
         )
     },
     entry(
@@ -223,7 +235,7 @@ pub static VARIABLES: &[Entry] = &[
         "bot_verified",
         Fact::BotVerified,
         Known::Admitted,
-        "`verified`, `invalid` or `unverified` for a request with a signature of a bot, else nothing",
+        "`verified`, `invalid` or `unverified` for a request with a signature of a bot, otherwise empty",
     ),
     entry("status", Fact::Status, Known::Head, "the status of the answer"),
     entry("site", Fact::Site, Known::Head, "the name of the site, its first host or address"),
@@ -300,8 +312,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 impl Variable {
     /// Reads what follows a dollar: `name`, `{name}`, `header{name}` or `{header{name}}`. Returns the rest
-    /// too. Variables that are known only later than `known` are refused. The names of matches, in
-    /// `captures`, count before those of variables.
+    /// too. Variables that are available only later than `known` are refused. The names of matches, in
+    /// `captures`, take precedence over those of variables.
     pub fn read<'t>(
         text: &'t str,
         known: Known,
@@ -325,12 +337,12 @@ impl Variable {
             return Ok((Variable { fact: Fact::Capture, name: name.into(), position, known }, rest));
         }
         if is_number {
-            return Err(format!("'${name}' stands for nothing: no pattern beside it has such a group"));
+            return Err(format!("'${name}' has no value: no pattern beside it has such a group"));
         }
         let entry = find(name)?;
         if entry.known > known {
             let when = entry.known.when();
-            return Err(format!("'${name}' is known only when {when}, so it cannot stand here"));
+            return Err(format!("'${name}' is available only when {when}, so it is not valid here"));
         }
         let Some(example) = entry.example else {
             return Ok((Variable::of(entry, ""), rest));
@@ -355,7 +367,7 @@ impl Variable {
     }
 }
 
-/// The position of the match that a number or name stands for, where these are the names of the groups.
+/// The position of the match with a number or name; `names` are those of the groups.
 pub fn capture_position(name: &str, captures: &[Option<String>]) -> Option<usize> {
     match name.parse::<usize>() {
         Ok(number) => number.checked_sub(1).filter(|position| *position < captures.len()),
@@ -363,7 +375,7 @@ pub fn capture_position(name: &str, captures: &[Option<String>]) -> Option<usize
     }
 }
 
-/// The known name that was probably meant: the one with the fewest other letters, if these are few.
+/// The variable that was probably meant: the one whose name differs in the fewest letters, if these are few.
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let distance = |candidate: &&str| strsim::damerau_levenshtein(name, candidate);
     let best = known.into_iter().min_by_key(distance)?;
@@ -441,7 +453,7 @@ mod tests {
         let early = Variable::read("status", Known::Request, &[]).unwrap_err();
         assert_eq!(
             early,
-            "'$status' is known only when the head of the answer is there, so it cannot stand here"
+            "'$status' is available only when the head of the answer has arrived, so it is not valid here"
         );
     }
 

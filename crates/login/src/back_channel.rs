@@ -9,7 +9,7 @@ use touchstone_http::request::Method;
 
 use crate::endpoints::EndpointAnswer;
 use crate::flows::{now_s, verified_claims};
-use crate::logout_table::NotTaken;
+use crate::logout_table::LogoutRefusal;
 use crate::logout_token::{LONGEST_FORM, LogoutToken, in_form};
 use crate::rule::{Login, Refused};
 
@@ -33,7 +33,7 @@ impl Login {
         };
         let mut answered = refused(400, "no login has this path");
         for login in logins {
-            match login.take_logout_token(token.as_bytes()).await {
+            match login.accept_logout_token(token.as_bytes()).await {
                 Ok(()) => {
                     login.client.counts.logout_token_received(login_counts::LogoutToken::Accepted);
                     let done = Answer::new(200).field("Cache-Control", "no-store");
@@ -42,17 +42,17 @@ impl Login {
                 Err((status, reason)) => answered = refused(status, reason),
             }
         }
-        // The client that it was for is not known.
+        // The client of the token is unknown.
         if let Some(login) = logins.first() {
             login.client.counts.logout_token_received(login_counts::LogoutToken::Refused);
         }
         answered
     }
 
-    async fn take_logout_token(&self, token: &[u8]) -> Result<(), (u16, &'static str)> {
-        let known = self.provider.known_soon(self.config.timeout).await;
-        let known = known.ok_or((503, "the provider's metadata have not been fetched yet"))?;
-        let claims = verified_claims(&self.client, &known, token).await.map_err(|rejection| {
+    async fn accept_logout_token(&self, token: &[u8]) -> Result<(), (u16, &'static str)> {
+        let discovered = self.provider.wait_until_discovered(self.config.timeout).await;
+        let discovered = discovered.ok_or((503, "the provider's metadata have not been fetched yet"))?;
+        let claims = verified_claims(&self.client, &discovered, token).await.map_err(|rejection| {
             let reason = match rejection {
                 TokenRejection::Invalid(reason) => reason,
                 TokenRejection::UnknownKey => "no key of the provider matches it",
@@ -64,13 +64,13 @@ impl Login {
         let token =
             LogoutToken::read(&claims, now_s, self.client.leeway_s).map_err(|reason| (400, reason))?;
         self.provider.logouts.end(&self.client.id, &token, now_s).map_err(|problem| match problem {
-            NotTaken::Replayed => (400, "it has come before"),
-            NotTaken::Full => (503, "too many sessions have ended; this one ends when it is renewed"),
+            LogoutRefusal::Replayed => (400, "it was received before"),
+            LogoutRefusal::Full => (503, "too many sessions have ended; this one ends when it is renewed"),
         })
     }
 }
 
-/// Section 2.8: a document may say what is wrong. The operator is told more than the sender.
+/// Section 2.8: a document may describe the error. The log has more details than the answer to the sender.
 fn refused(status: u16, reason: &str) -> EndpointAnswer {
     let error = if status == 400 { "invalid_request" } else { "temporarily_unavailable" };
     let answer = Answer::new(status)

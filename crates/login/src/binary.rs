@@ -1,4 +1,4 @@
-//! Fields of different lengths in one text of bytes: numbers of eight bytes, and bytes behind their length.
+//! Fields of different lengths in one text of bytes: numbers of eight bytes, and bytes after their length.
 
 /// Writes fields.
 #[derive(Default)]
@@ -10,7 +10,7 @@ impl Writer {
         self.0.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// Appends bytes behind their length.
+    /// Appends the length of bytes, and the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         // Cookies are thousands of bytes long at most.
         self.0.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -18,7 +18,8 @@ impl Writer {
     }
 }
 
-/// Reads fields in the order in which they were written. Each gives `None` where the text ends too early.
+/// Reads fields in the order in which they were written. Each method returns `None` if the text ends too
+/// early.
 pub struct Reader<'t>(pub &'t [u8]);
 
 impl<'t> Reader<'t> {
@@ -27,7 +28,7 @@ impl<'t> Reader<'t> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// The next bytes, of which the length is known.
+    /// The next bytes, with a fixed length.
     pub fn array<const LENGTH: usize>(&mut self) -> Option<[u8; LENGTH]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -47,7 +48,7 @@ impl<'t> Reader<'t> {
         std::str::from_utf8(self.bytes()?).ok().map(str::to_string)
     }
 
-    /// Whether nothing is left.
+    /// Whether all bytes were read.
     pub fn is_at_end(&self) -> bool {
         self.0.is_empty()
     }

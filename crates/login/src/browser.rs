@@ -1,7 +1,7 @@
-//! What a browser says about a request: whether it loads a page, and which site has caused it (Fetch Metadata
-//! Request Headers, RFC 6454).
+//! The statements of a browser about a request: whether it loads a page, and which site has caused it (Fetch
+//! Metadata Request Headers, RFC 6454).
 
-/// The fields of a request that say so; `None`: the request does not have the field.
+/// The fields of a request with these statements; `None`: the request does not have the field.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BrowserFields<'f> {
     pub fetch_mode: Option<&'f [u8]>,
@@ -18,7 +18,7 @@ pub enum Cause {
     Own,
     /// A page of another origin.
     Other,
-    /// The request does not say.
+    /// The request has no such field.
     Unknown,
 }
 

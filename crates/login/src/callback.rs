@@ -20,9 +20,9 @@ pub struct Callback {
     pub outcome: Result<String, String>,
 }
 
-/// Reads the query of a callback. The error says what is wrong, without anything of the query.
+/// Reads the query of a callback. The error describes the problem, without parts of the query.
 pub fn read(query: &[u8]) -> Result<Callback, &'static str> {
-    let get = |name| parameter(query, name).map_err(|_| "a parameter is there twice, or is not encoded text");
+    let get = |name| parameter(query, name).map_err(|_| "a parameter is given twice, or is not encoded text");
     let state = get("state")?.ok_or("there is no state")?;
     let is_state = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if state.len() != STATE_LENGTH || !state.bytes().all(is_state) {

@@ -26,7 +26,7 @@ pub fn session_name(client: &str, is_https: bool) -> String {
     format!("{prefix}{SESSION}{client}")
 }
 
-/// The beginning of the names of cookies for logins that have begun.
+/// The beginning of the names of cookies for started logins.
 pub fn login_prefix(client: &str, is_https: bool) -> String {
     let prefix = if is_https { HOST_PREFIX } else { "" };
     format!("{prefix}{LOGIN}{client}-")
@@ -39,7 +39,7 @@ pub fn value<'f>(fields: impl Iterator<Item = &'f [u8]>, name: &[u8]) -> Option<
     found.next().is_none().then_some(value)
 }
 
-/// The sealed text in the cookies with this name; `None`: there is none, or it is not whole.
+/// The sealed text in the cookies with this name; `None`: there is none, or it is incomplete.
 pub fn joined<'f>(fields: impl Iterator<Item = &'f [u8]> + Clone, name: &str) -> Option<Vec<u8>> {
     let first = value(fields.clone(), name.as_bytes())?;
     let (&count, rest) = first.split_first()?;
@@ -80,11 +80,11 @@ pub fn set<'f>(
         };
         lines.extend_from_slice(line.as_bytes());
     }
-    let is_left = |other: &[u8]| {
+    let is_obsolete = |other: &[u8]| {
         let number = number_behind(other, name);
         number.is_some_and(|number| number >= pieces.len())
     };
-    lines.extend(expire(before, is_left, is_https));
+    lines.extend(expire(before, is_obsolete, is_https));
     Some(lines)
 }
 
@@ -100,7 +100,7 @@ pub fn expire<'f>(
     is_https: bool,
 ) -> Vec<u8> {
     let names = pairs(fields).map(|(name, _)| name).filter(|name| is_removed(name));
-    // Names of the login are tokens; what a client invented behind them is not repeated.
+    // Names of the login are tokens; other names from the client are not repeated.
     let names = names.filter_map(|name| std::str::from_utf8(name).ok()).filter(|name| is_plain(name));
     names.flat_map(|name| set_line(name, "", Some(0), is_https).into_bytes()).collect()
 }
@@ -179,8 +179,8 @@ mod tests {
         let lines = set("s", "new", false, [before].into_iter()).unwrap();
         let text = String::from_utf8(lines).unwrap();
         assert_eq!(text.matches("Max-Age=0").count(), 2, "{text}");
-        let gone = String::from_utf8(remove("s", false, [before].into_iter())).unwrap();
-        assert_eq!(gone.matches("Max-Age=0").count(), 3, "{gone}");
+        let removed = String::from_utf8(remove("s", false, [before].into_iter())).unwrap();
+        assert_eq!(removed.matches("Max-Age=0").count(), 3, "{removed}");
     }
 
     #[test]

@@ -9,31 +9,31 @@ use crate::callback;
 use crate::cookies;
 use crate::flows::{self, Code, Failure, Granted};
 use crate::pending_login::PendingLogin;
-use crate::provider::Known;
-use crate::rule::{Asked, Endpoint, Login, Refused};
+use crate::provider::Discovered;
+use crate::rule::{Endpoint, Login, LoginRequest, Refused};
 use crate::seal::random;
 use crate::session::Session;
 use touchstone_http::addresses::{form, is_local_path, parameter, with_parameters};
 
-/// An answer, with what the operator should know.
+/// An answer, with the message for the operator.
 pub type EndpointAnswer = Refused;
 
 impl Login {
     /// Answers a request for one of the login's own paths.
     pub async fn answer(&self, endpoint: Endpoint, request: &Request) -> EndpointAnswer {
-        let answered = match Asked::read(request) {
+        let answered = match LoginRequest::read(request) {
             Err(refused) => Err(refused),
-            Ok(asked) => match (endpoint, request.method()) {
+            Ok(login_request) => match (endpoint, request.method()) {
                 (Endpoint::Callback, Method::Get) => {
-                    let taken = self.take_callback(request, &asked).await;
+                    let taken = self.complete_login(request, &login_request).await;
                     match &taken {
                         Ok(_) => self.client.counts.completed.add(1),
                         Err(refused) => self.client.counts.refused(refused.answer.status),
                     }
                     taken
                 }
-                (Endpoint::SignIn, Method::Get) => Ok(self.sign_in(request, &asked).await),
-                (Endpoint::SignOut, Method::Get | Method::Post) => Ok(self.sign_out(request, &asked)),
+                (Endpoint::SignIn, Method::Get) => Ok(self.sign_in(request, &login_request).await),
+                (Endpoint::SignOut, Method::Get | Method::Post) => Ok(self.sign_out(request, &login_request)),
                 (Endpoint::SignOut, _) => Ok(not_allowed("GET, POST")),
                 _ => Ok(not_allowed("GET")),
             },
@@ -41,36 +41,49 @@ impl Login {
         answered.unwrap_or_else(|refused| refused)
     }
 
-    async fn sign_in(&self, request: &Request, asked: &Asked<'_>) -> EndpointAnswer {
+    async fn sign_in(&self, request: &Request, login_request: &LoginRequest<'_>) -> EndpointAnswer {
         let to = parameter(request.query.as_deref().unwrap_or_default(), "to");
         match to {
-            Ok(to) => self.begin(to.unwrap_or_default().as_bytes(), asked).await,
-            Err(_) => Refused::new(400, "'to' is there twice, or is not encoded text"),
+            Ok(to) => self.begin(to.unwrap_or_default().as_bytes(), login_request).await,
+            Err(_) => Refused::new(400, "'to' is given twice, or is not encoded text"),
         }
     }
 
-    /// Ends a login that this browser has begun.
-    async fn take_callback(&self, request: &Request, asked: &Asked<'_>) -> Result<EndpointAnswer, Refused> {
+    /// Completes a login that this browser has started.
+    async fn complete_login(
+        &self,
+        request: &Request,
+        login_request: &LoginRequest<'_>,
+    ) -> Result<EndpointAnswer, Refused> {
         let query = request.query.as_deref().unwrap_or_default();
-        let back = callback::read(query).map_err(|problem| Refused::new(400, problem))?;
-        let prefix = cookies::login_prefix(&self.name, asked.is_https);
-        let name = format!("{prefix}{}", PendingLogin::name_of(&back.state));
-        let removed = cookies::expire(asked.cookies(), |other| other == name.as_bytes(), asked.is_https);
+        let callback_query = callback::read(query).map_err(|problem| Refused::new(400, problem))?;
+        let prefix = cookies::login_prefix(&self.name, login_request.is_https);
+        let name = format!("{prefix}{}", PendingLogin::name_of(&callback_query.state));
+        let removed = cookies::expire(
+            login_request.cookies(),
+            |other| other == name.as_bytes(),
+            login_request.is_https,
+        );
         let with_removal = |mut refused: Refused| {
             refused.answer.fields.extend_from_slice(&removed);
             refused
         };
-        let pending = self.pending(&name, &back.state, asked).map_err(with_removal)?;
-        let finished = self.finish_login(back, pending, asked).await;
+        let pending = self.pending(&name, &callback_query.state, login_request).map_err(with_removal)?;
+        let finished = self.finish_login(callback_query, pending, login_request).await;
         finished.map(with_removal).map_err(with_removal)
     }
 
-    /// The login that a browser has begun with this state.
-    fn pending(&self, name: &str, state: &str, asked: &Asked<'_>) -> Result<PendingLogin, Refused> {
+    /// The login that a browser has started with this state.
+    fn pending(
+        &self,
+        name: &str,
+        state: &str,
+        login_request: &LoginRequest<'_>,
+    ) -> Result<PendingLogin, Refused> {
         let refused = |problem: &str| Refused::new(400, problem);
-        let sealed = cookies::value(asked.cookies(), name.as_bytes())
-            .ok_or_else(|| refused("this browser has not begun the login, or began it too long ago"))?;
-        let contents = self.keys.open(sealed, &self.purpose("login", asked));
+        let sealed = cookies::value(login_request.cookies(), name.as_bytes())
+            .ok_or_else(|| refused("this browser has not started the login, or started it too long ago"))?;
+        let contents = self.keys.open(sealed, &self.purpose("login", login_request));
         let pending = contents.and_then(|contents| PendingLogin::decode(&contents));
         let pending = pending.ok_or_else(|| refused("the cookie of the login does not open"))?;
         let is_same =
@@ -78,30 +91,34 @@ impl Login {
         if is_same.is_err() {
             return Err(refused("the state is that of another login"));
         }
-        if pending.is_over(asked.now_s) {
-            return Err(refused("the login was begun too long ago"));
+        if pending.is_over(login_request.now_s) {
+            return Err(refused("the login was started too long ago"));
         }
         Ok(pending)
     }
 
     async fn finish_login(
         &self,
-        back: callback::Callback,
+        callback_query: callback::Callback,
         pending: PendingLogin,
-        asked: &Asked<'_>,
+        login_request: &LoginRequest<'_>,
     ) -> Result<EndpointAnswer, Refused> {
-        let known = self.provider.known_soon(self.config.timeout).await.ok_or_else(Refused::unavailable)?;
+        let discovered = self
+            .provider
+            .wait_until_discovered(self.config.timeout)
+            .await
+            .ok_or_else(Refused::unavailable)?;
         // RFC 9207 section 2.4: the answer of another provider.
-        match &back.issuer {
+        match &callback_query.issuer {
             Some(issuer) if *issuer != self.config.issuer => {
                 return Err(Refused::new(400, "the callback is from another provider"));
             }
-            None if known.metadata.names_itself => {
+            None if discovered.metadata.names_itself => {
                 return Err(Refused::new(400, "the callback does not name the provider"));
             }
             _ => {}
         }
-        let code = match back.outcome {
+        let code = match callback_query.outcome {
             Ok(code) => code,
             Err(error) if error == "access_denied" => {
                 return Err(Refused::new(403, "the provider or the user refused the login: access_denied"));
@@ -112,9 +129,9 @@ impl Login {
             code,
             verifier: pending.verifier.clone(),
             nonce: pending.nonce.clone(),
-            redirect_uri: self.redirect_uri(asked),
+            redirect_uri: self.redirect_uri(login_request),
         };
-        let granted = self.exchange(code, &known).await.map_err(|failure| {
+        let granted = self.exchange(code, &discovered).await.map_err(|failure| {
             let status = match &failure {
                 Failure::Refused(_) => 400,
                 Failure::Broken(_) => 502,
@@ -123,16 +140,20 @@ impl Login {
             };
             Refused::new(status, failure.text())
         })?;
-        let session = self.session(granted, &known, asked.now_s)?;
+        let session = self.session(granted, &discovered, login_request.now_s)?;
         let mut answer =
             Answer::redirect(303, pending.return_to.as_bytes()).field("Cache-Control", "no-store");
-        answer.fields.extend(self.sealed(&session, asked)?);
+        answer.fields.extend(self.sealed(&session, login_request)?);
         Ok(Refused::usual(answer))
     }
 
-    async fn exchange(&self, code: Code, known: &std::sync::Arc<Known>) -> Result<Granted, Failure> {
-        let (client, known) = (self.client.clone(), known.clone());
-        let job = self.provider.run(move |http| flows::with_code(http, client, known, code));
+    async fn exchange(
+        &self,
+        code: Code,
+        discovered: &std::sync::Arc<Discovered>,
+    ) -> Result<Granted, Failure> {
+        let (client, discovered) = (self.client.clone(), discovered.clone());
+        let job = self.provider.run(move |http| flows::with_code(http, client, discovered, code));
         let result = job.ok_or(Failure::Busy)?;
         match tokio::time::timeout(self.config.timeout * 2, result).await {
             Ok(Ok(granted)) => granted,
@@ -140,7 +161,7 @@ impl Login {
         }
     }
 
-    fn session(&self, granted: Granted, known: &Known, now_s: u64) -> Result<Session, Refused> {
+    fn session(&self, granted: Granted, discovered: &Discovered, now_s: u64) -> Result<Session, Refused> {
         let id = random().ok_or_else(|| Refused::new(500, "the system has no random numbers"))?;
         Ok(Session {
             id,
@@ -149,45 +170,46 @@ impl Login {
             renewed_s: now_s,
             claims: Session::kept_claims(granted.claims.unwrap_or_default()),
             refresh_token: granted.refresh_token.filter(|_| self.keeps_refresh_token()).unwrap_or_default(),
-            id_token: granted.id_token.filter(|_| self.keeps_id_token(known)).unwrap_or_default(),
+            id_token: granted.id_token.filter(|_| self.keeps_id_token(discovered)).unwrap_or_default(),
         })
     }
 
-    /// Ends the session, here and at the provider. A page of another site cannot do so: a link from there
-    /// shows a question, a form from there is refused.
-    fn sign_out(&self, request: &Request, asked: &Asked<'_>) -> EndpointAnswer {
+    /// Ends the session, here and at the provider. A page of another site cannot do so: for a link from there
+    /// a question is shown, a form from there is refused.
+    fn sign_out(&self, request: &Request, login_request: &LoginRequest<'_>) -> EndpointAnswer {
         let of = |name: &str| request.received.values(name).next();
         let fields =
             BrowserFields { fetch_site: of("sec-fetch-site"), origin: of("origin"), ..Default::default() };
         let is_get = request.method() == Method::Get;
-        match fields.cause(&asked.origin()) {
+        match fields.cause(&login_request.origin()) {
             Cause::Own => {}
-            // No browser sends a form of another site without saying so.
+            // Every browser identifies a form of another site in its fields.
             Cause::Unknown if !is_get => {}
             Cause::Other if !is_get => {
                 return Refused::new(403, "a page of another site tried to sign a user out");
             }
             Cause::Other | Cause::Unknown => return page(QUESTION),
         }
-        let open = self.session_of(asked);
-        let name = cookies::session_name(&self.name, asked.is_https);
-        let removed = cookies::remove(&name, asked.is_https, asked.cookies());
-        let known = self.provider.known();
-        let at_provider = known.as_ref().and_then(|known| known.metadata.end_session_endpoint.as_ref());
+        let open = self.session_of(login_request);
+        let name = cookies::session_name(&self.name, login_request.is_https);
+        let removed = cookies::remove(&name, login_request.is_https, login_request.cookies());
+        let discovered = self.provider.discovered();
+        let at_provider =
+            discovered.as_ref().and_then(|discovered| discovered.metadata.end_session_endpoint.as_ref());
         let after = &self.config.after_sign_out;
         if open.is_some() {
             self.client.counts.signed_out.add(1);
         }
         let mut answered = match (at_provider, open) {
             (Some(endpoint), Some(open)) => {
-                let address = format!("{}{after}", asked.origin());
+                let address = format!("{}{after}", login_request.origin());
                 let hint = [("id_token_hint", open.session().id_token.as_str())];
-                let back = [("post_logout_redirect_uri", address.as_str())];
+                let return_to = [("post_logout_redirect_uri", address.as_str())];
                 let parameters = hint
                     .into_iter()
                     .filter(|(_, token)| !token.is_empty())
                     .chain([("client_id", self.config.client_id.as_str())])
-                    .chain(back.into_iter().filter(|_| !after.is_empty()));
+                    .chain(return_to.into_iter().filter(|_| !after.is_empty()));
                 to(&with_parameters(endpoint, &form(parameters)))
             }
             _ if is_local_path(after.as_bytes()) => to(after),

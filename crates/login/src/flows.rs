@@ -1,6 +1,6 @@
-//! Requests to the provider that bring tokens, and what is made of the answers: a code or a refresh token is
-//! exchanged for tokens (OpenID Connect Core 1.0 sections 3.1.3 and 12), the ID token is verified, and more
-//! claims are fetched. They run on the thread of the provider.
+//! Requests to the provider for tokens, and the use of the answers: a code or a refresh token is exchanged
+//! for tokens (OpenID Connect Core 1.0 sections 3.1.3 and 12), the ID token is verified, and further claims
+//! are fetched. They run on the thread of the provider.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,11 +16,11 @@ use touchstone_client::HttpClient;
 use touchstone_config::ClientAuthentication;
 use touchstone_handler::login_counts::Counts;
 
-use crate::provider::Known;
+use crate::provider::Discovered;
 use crate::tokens::{self, Expected, TokenAnswer};
 use touchstone_http::addresses::{encoded, form};
 
-/// What the flows know of this site as a client of the provider.
+/// The data of this site as a client of the provider.
 pub struct Client {
     pub id: String,
     pub secret: Option<String>,
@@ -36,19 +36,19 @@ pub struct Client {
 /// What a provider has granted.
 #[derive(Debug)]
 pub struct Granted {
-    /// The claims of the ID token and of the user information; `None`: an answer to a refresh token says
-    /// nothing new.
+    /// The claims of the ID token and of the user information; `None`: an answer to a refresh token has no
+    /// new claims.
     pub claims: Option<Claims>,
     pub refresh_token: Option<String>,
     pub id_token: Option<String>,
 }
 
-/// Why there are no tokens. The texts are for the log, and contain nothing secret.
+/// Why there are no tokens. The texts are for the log, and contain no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The provider refuses the code or the refresh token.
     Refused(String),
-    /// What it says is wrong or fails.
+    /// Its answer is wrong or an error.
     Broken(String),
     /// It is late.
     Late,
@@ -84,7 +84,7 @@ pub fn now_s() -> u64 {
 pub async fn with_code(
     http: HttpClient,
     client: Arc<Client>,
-    known: Arc<Known>,
+    discovered: Arc<Discovered>,
     code: Code,
 ) -> Result<Granted, Failure> {
     let work = async {
@@ -94,12 +94,12 @@ pub async fn with_code(
             ("redirect_uri", &code.redirect_uri),
             ("code_verifier", &code.verifier),
         ];
-        let answer = ask_for_tokens(&http, &client, &known, &parameters).await?;
+        let answer = request_tokens(&http, &client, &discovered, &parameters).await?;
         let Some(id_token) = &answer.id_token else {
             return Err(Failure::Broken("its answer has no \"id_token\"".to_string()));
         };
-        let claims = verified(&client, &known, id_token, Some(&code.nonce), None).await?;
-        let claims = with_user_information(&http, &client, &known, &answer, claims).await?;
+        let claims = verified(&client, &discovered, id_token, Some(&code.nonce), None).await?;
+        let claims = with_user_information(&http, &client, &discovered, &answer, claims).await?;
         Ok(Granted { claims: Some(claims), refresh_token: answer.refresh_token, id_token: answer.id_token })
     };
     tokio::time::timeout(client.timeout, work).await.unwrap_or(Err(Failure::Late))
@@ -109,16 +109,16 @@ pub async fn with_code(
 pub async fn with_refresh_token(
     http: HttpClient,
     client: Arc<Client>,
-    known: Arc<Known>,
+    discovered: Arc<Discovered>,
     refresh_token: String,
     old_claims: Claims,
 ) -> Result<Granted, Failure> {
     let work = async {
         let parameters = [("grant_type", "refresh_token"), ("refresh_token", &*refresh_token)];
-        let answer = ask_for_tokens(&http, &client, &known, &parameters).await?;
+        let answer = request_tokens(&http, &client, &discovered, &parameters).await?;
         let subject = old_claims.get("sub").and_then(|subject| subject.as_str()).unwrap_or_default();
         let claims = match &answer.id_token {
-            Some(id_token) => Some(verified(&client, &known, id_token, None, Some(subject)).await?),
+            Some(id_token) => Some(verified(&client, &discovered, id_token, None, Some(subject)).await?),
             None if client.user_information => {
                 // Without an ID token the subject is what stays.
                 Some(old_claims.iter().filter(|(name, _)| *name == "sub").map(pair).collect())
@@ -126,7 +126,7 @@ pub async fn with_refresh_token(
             None => None,
         };
         let claims = match claims {
-            Some(claims) => Some(with_user_information(&http, &client, &known, &answer, claims).await?),
+            Some(claims) => Some(with_user_information(&http, &client, &discovered, &answer, claims).await?),
             None => None,
         };
         Ok(Granted { claims, refresh_token: answer.refresh_token, id_token: answer.id_token })
@@ -138,13 +138,13 @@ fn pair((name, value): (&String, &serde_json::Value)) -> (String, serde_json::Va
     (name.clone(), value.clone())
 }
 
-async fn ask_for_tokens(
+async fn request_tokens(
     http: &HttpClient,
     client: &Client,
-    known: &Known,
+    discovered: &Discovered,
     parameters: &[(&str, &str)],
 ) -> Result<TokenAnswer, Failure> {
-    let request = token_request(client, known, parameters).map_err(Failure::Broken)?;
+    let request = token_request(client, discovered, parameters).map_err(Failure::Broken)?;
     let response = http.send(request).await.map_err(|failure| Failure::Broken(failure.0))?;
     let body = response.body();
     match response.status() {
@@ -161,15 +161,15 @@ async fn ask_for_tokens(
 /// A request for tokens, with the client's authentication (RFC 6749 section 2.3.1).
 fn token_request(
     client: &Client,
-    known: &Known,
+    discovered: &Discovered,
     parameters: &[(&str, &str)],
 ) -> Result<Request<Full<Bytes>>, String> {
     let mut parameters = parameters.to_vec();
-    let mut request = Request::post(&known.metadata.token_endpoint)
+    let mut request = Request::post(&discovered.metadata.token_endpoint)
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .header(ACCEPT, "application/json");
     let in_form = match client.authentication {
-        ClientAuthentication::Auto => known.metadata.wants_secret_in_form,
+        ClientAuthentication::Auto => discovered.metadata.wants_secret_in_form,
         ClientAuthentication::Basic => false,
         ClientAuthentication::Post => true,
     };
@@ -185,14 +185,18 @@ fn token_request(
 }
 
 /// The claims of a token of the provider for this client. New keys are fetched if none fits.
-pub async fn verified_claims(client: &Client, known: &Known, token: &[u8]) -> Result<Claims, TokenRejection> {
-    let keys = known.keys.keys();
+pub async fn verified_claims(
+    client: &Client,
+    discovered: &Discovered,
+    token: &[u8],
+) -> Result<Claims, TokenRejection> {
+    let keys = discovered.keys.keys();
     let mut found = match &keys.set {
         Some(set) => client.rules.verified_claims(token, set),
         None => Err(TokenRejection::UnknownKey),
     };
     if found == Err(TokenRejection::UnknownKey)
-        && let Some(set) = known.keys.newer_than(&keys).await.and_then(|newer| newer.set)
+        && let Some(set) = discovered.keys.newer_than(&keys).await.and_then(|newer| newer.set)
     {
         found = client.rules.verified_claims(token, &set);
     }
@@ -202,12 +206,12 @@ pub async fn verified_claims(client: &Client, known: &Known, token: &[u8]) -> Re
 /// The claims of an ID token that is right.
 async fn verified(
     client: &Client,
-    known: &Known,
+    discovered: &Discovered,
     id_token: &str,
     nonce: Option<&str>,
     subject: Option<&str>,
 ) -> Result<Claims, Failure> {
-    let found = verified_claims(client, known, id_token.as_bytes()).await;
+    let found = verified_claims(client, discovered, id_token.as_bytes()).await;
     let claims = found.map_err(|rejection| {
         let reason = match rejection {
             TokenRejection::Invalid(reason) => reason,
@@ -225,14 +229,14 @@ async fn verified(
 async fn with_user_information(
     http: &HttpClient,
     client: &Client,
-    known: &Known,
+    discovered: &Discovered,
     answer: &TokenAnswer,
     mut claims: Claims,
 ) -> Result<Claims, Failure> {
     if !client.user_information {
         return Ok(claims);
     }
-    let Some(address) = &known.metadata.userinfo_endpoint else {
+    let Some(address) = &discovered.metadata.userinfo_endpoint else {
         return Err(Failure::Broken("the provider has no endpoint for user information".to_string()));
     };
     let request = Request::get(address)

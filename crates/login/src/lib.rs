@@ -7,27 +7,27 @@
 //! callback -> that cookie opens, state fits -> code for tokens -> ID token is right -> session cookie
 //! ```
 //!
-//! Nothing is stored in the server: several machines with the same key file share all sessions.
+//! The server stores no sessions: several machines with the same key file share all sessions.
 //!
 //! | module | |
 //! |---|---|
 //! | `rule` | the login of a site or route: from a request to a session or an answer |
 //! | `endpoints` | the paths that the login answers itself: callback, sign-in, sign-out |
 //! | `back_channel` | the path to which the provider sends logout tokens |
-//! | `logout_token` | what a logout token must say |
+//! | `logout_token` | the required contents of a logout token |
 //! | `logout_table` | the sessions that the provider has ended |
-//! | `renewal` | refresh tokens: asks the provider whether a session goes on |
+//! | `renewal` | refresh tokens: queries the provider whether a session continues |
 //! | `renewal_table` | one question at a time for each session, and what was answered a short time ago |
-//! | `flows` | requests to the provider that bring tokens, and what is made of the answers |
+//! | `flows` | requests to the provider for tokens, and the use of the answers |
 //! | `provider` | the provider: its metadata, kept current by a thread that also runs the flows |
 //! | `metadata` | the provider's metadata (OpenID Connect Discovery 1.0) |
-//! | `tokens` | answers of the provider with tokens, and what an ID token must say |
+//! | `tokens` | answers of the provider with tokens, and the required contents of an ID token |
 //! | `callback` | the query that a browser brings back from the provider |
 //! | `session`, `pending_login` | the contents of the two kinds of cookies |
 //! | `seal` | encrypts and authenticates these contents |
 //! | `cookies` | cookies in requests and answers |
 //! | `binary` | fields of different lengths in one text of bytes |
-//! | `browser` | what a browser says about the origin and the kind of a request |
+//! | `browser` | the statements of a browser about the origin and the kind of a request |
 //!
 //! Only `provider` and `flows` do input and output.
 
@@ -61,13 +61,13 @@ pub use rule::{Endpoint, Login, OpenSession, Passed, Refused};
 #[doc(hidden)]
 pub fn read_for_fuzzing(bytes: &[u8]) {
     let kept = cookie::without(bytes, is_own_cookie);
-    assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)), "a cookie of the login was left");
+    assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)), "a cookie of the login remained");
     for name in ["__Host-touchstone-session-00000000", "touchstone-session-00000000"] {
         let joined = cookies::joined([bytes].into_iter(), name);
         assert!(joined.is_none_or(|text| text.len() <= cookies::LONGEST_SEALED));
     }
-    let keys = seal::SealingKeys::from_secrets(&["a secret that nothing was sealed with".to_string()]);
-    assert!(keys.open(bytes, b"fuzz").is_none(), "nothing was sealed with this key");
+    let keys = seal::SealingKeys::from_secrets(&["a secret that sealed no text".to_string()]);
+    assert!(keys.open(bytes, b"fuzz").is_none(), "no text was sealed with this key");
     if let Some(session) = session::Session::decode(bytes) {
         _ = session::Session::decode(&session.encode());
     }

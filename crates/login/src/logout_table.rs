@@ -1,8 +1,9 @@
-//! The sessions that a provider has ended by its back channel, and the logout tokens that have come.
+//! The sessions that a provider has ended by its back channel, and the logout tokens that were received.
 //!
-//! A session is in its cookie, so what has ended is noted until every session that it may be about is over.
+//! A session is in its cookie, so each end is noted until all sessions to which it may apply have expired.
 //! The table is that of the issuer, as the table of renewals is, and of one process. Its memory is bounded: a
-//! logout token that has no room is refused, so that the provider can tell its administrator.
+//! logout token for which no memory is left is refused, so that the provider can report this to its
+//! administrator.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,8 +28,8 @@ pub struct SessionNames {
 
 /// Why a logout token is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotTaken {
-    /// It has come before.
+pub enum LogoutRefusal {
+    /// It was received before.
     Replayed,
     /// The table is full.
     Full,
@@ -37,7 +38,7 @@ pub enum NotTaken {
 /// The ended sessions of the clients of an issuer.
 #[derive(Default)]
 pub struct LogoutTable {
-    /// Nothing was noted so far, which costs sessions nothing.
+    /// No end was noted so far; then the check of a session is free.
     is_used: AtomicBool,
     /// How long a session may last.
     longest_s: AtomicU64,
@@ -48,7 +49,7 @@ pub struct LogoutTable {
 struct Noted {
     /// When each session or user was ended, and until when that is noted.
     ended: HashMap<Name, Ended>,
-    /// The tokens that have come, and until when they are good.
+    /// The tokens that were received, and when they expire.
     tokens: HashMap<Name, u64>,
 }
 
@@ -74,14 +75,14 @@ impl LogoutTable {
         self.longest_s.fetch_max(lifetime_s, Ordering::Relaxed);
     }
 
-    /// Ends the session that a token names, or else all of its user that have begun until now.
-    pub fn end(&self, client_id: &str, token: &LogoutToken, now_s: u64) -> Result<(), NotTaken> {
+    /// Ends the session that a token names, or else all sessions of its user that have started until now.
+    pub fn end(&self, client_id: &str, token: &LogoutToken, now_s: u64) -> Result<(), LogoutRefusal> {
         let names = SessionNames::new(client_id, token.session.as_deref(), token.subject.as_deref());
         let Some(name) = names.session.or(names.subject) else { return Ok(()) };
         let token_name = name_of("token", client_id, &token.id);
         let mut noted = self.noted.write().unwrap_or_else(PoisonError::into_inner);
         if noted.tokens.get(&token_name).is_some_and(|until_s| *until_s > now_s) {
-            return Err(NotTaken::Replayed);
+            return Err(LogoutRefusal::Replayed);
         }
         if noted.tokens.len() >= MOST {
             noted.tokens.retain(|_, until_s| *until_s > now_s);
@@ -90,7 +91,7 @@ impl LogoutTable {
             noted.ended.retain(|_, ended| ended.until_s > now_s);
         }
         if noted.tokens.len() >= MOST || noted.ended.len() >= MOST {
-            return Err(NotTaken::Full);
+            return Err(LogoutRefusal::Full);
         }
         let until_s = now_s.saturating_add(self.longest_s.load(Ordering::Relaxed));
         noted.tokens.insert(token_name, token.until_s);
@@ -136,7 +137,7 @@ mod tests {
         assert!(!table.has_ended(&session("1", "alice"), 900));
         table.end("site", &token(Some("1"), Some("alice"), "a"), 1_000).unwrap();
         assert!(table.has_ended(&session("1", "alice"), 900));
-        assert!(!table.has_ended(&session("2", "alice"), 900), "another session of the user goes on");
+        assert!(!table.has_ended(&session("2", "alice"), 900), "another session of the user continues");
         assert!(!table.has_ended(&SessionNames::new("other", Some("1"), Some("alice")), 900));
         table.end("site", &token(None, Some("bob"), "b"), 1_000).unwrap();
         assert!(table.has_ended(&session("3", "bob"), 1_000));
@@ -150,7 +151,7 @@ mod tests {
         let table = LogoutTable::default();
         let once = token(Some("1"), None, "a");
         table.end("site", &once, 1_000).unwrap();
-        assert_eq!(table.end("site", &once, 1_119), Err(NotTaken::Replayed));
+        assert_eq!(table.end("site", &once, 1_119), Err(LogoutRefusal::Replayed));
         // The same name of another client's token.
         assert_eq!(table.end("other", &once, 1_000), Ok(()));
     }
@@ -164,7 +165,7 @@ mod tests {
             table.end("site", &token(Some(&name), None, &name), 1_000).unwrap();
         }
         let more = token(Some("more"), None, "more");
-        assert_eq!(table.end("site", &more, 1_049), Err(NotTaken::Full));
+        assert_eq!(table.end("site", &more, 1_049), Err(LogoutRefusal::Full));
         assert!(table.has_ended(&SessionNames::new("site", Some("0"), None), 999), "nothing is forgotten");
         // The sessions are over, and the tokens have expired.
         assert_eq!(table.end("site", &more, 1_120), Ok(()));

@@ -17,11 +17,11 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 const LONGEST_SUBJECT: usize = 255;
 const LONGEST_NAME: usize = 1024;
 
-/// How old a token may be, so that the memory for those that have come is bounded. Providers send them at
-/// once, and let them expire after minutes.
+/// How old a token may be, so that the memory for received tokens is bounded. Providers send them at once,
+/// and they expire after minutes.
 const OLDEST_S: u64 = 3600;
 
-/// What a logout token says.
+/// The contents of a logout token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogoutToken {
     /// The session that has ended; `None`: all of the subject.
@@ -30,7 +30,7 @@ pub struct LogoutToken {
     pub subject: Option<String>,
     /// Names the token.
     pub id: String,
-    /// Until when it may come again, in seconds since 1970.
+    /// Until when it may be received again, in seconds since 1970.
     pub until_s: u64,
 }
 
@@ -44,7 +44,7 @@ pub fn in_form(form: &[u8]) -> Result<String, &'static str> {
 }
 
 impl LogoutToken {
-    /// Reads verified claims. The error says which rule they break, without anything of the token.
+    /// Reads verified claims. The error names the rule that they break, without parts of the token.
     pub fn read(claims: &Claims, now_s: u64, leeway_s: u64) -> Result<LogoutToken, &'static str> {
         let text = |name: &str, longest: usize, wrong: &'static str| match claims.get(name) {
             None => Ok(None),

@@ -15,9 +15,9 @@ pub struct Metadata {
     pub token_endpoint: String,
     /// The keys of its signatures.
     pub jwks_uri: String,
-    /// Where more claims are; `None`: nowhere.
+    /// The endpoint of further claims; `None`: there is none.
     pub userinfo_endpoint: Option<String>,
-    /// Where a browser is sent to sign out; `None`: nowhere.
+    /// The endpoint of the logout; `None`: there is none.
     pub end_session_endpoint: Option<String>,
     /// It takes the secret of a client in the form only, and not in `Authorization`.
     pub wants_secret_in_form: bool,
@@ -31,8 +31,8 @@ impl Metadata {
         format!("{}/.well-known/openid-configuration", issuer.strip_suffix('/').unwrap_or(issuer))
     }
 
-    /// Reads the document of this issuer, which must name itself exactly so (section 4.3). The error says
-    /// what is wrong.
+    /// Reads the document of this issuer, which must contain exactly this issuer (section 4.3). The error
+    /// describes the problem.
     pub fn read(text: &[u8], issuer: &str) -> Result<Metadata, String> {
         if text.len() > LARGEST {
             return Err(format!("has more than {LARGEST} bytes"));

@@ -1,8 +1,7 @@
-//! A login that has begun: what the cookie for it contains. It binds the answer of the provider to the
-//! browser that was sent there: the state to the callback, the nonce to the ID token, the verifier to the
-//! code.
+//! A started login: the contents of its cookie. It binds the answer of the provider to the browser that was
+//! sent there: the state to the callback, the nonce to the ID token, the verifier to the code.
 //!
-//! Each login has a cookie of its own, so that several tabs can sign in at once.
+//! Each login has its own cookie, so that several tabs can sign in at the same time.
 
 use aws_lc_rs::digest;
 use base64::Engine as _;
@@ -23,7 +22,7 @@ const NAMED_CHARACTERS: usize = 8;
 
 const VERSION: u8 = 1;
 
-/// A login that has begun.
+/// A started login.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PendingLogin {
     /// Names it: 24 random bytes in base64url.
@@ -32,14 +31,14 @@ pub struct PendingLogin {
     pub nonce: String,
     /// Proves to the provider who began (RFC 7636).
     pub verifier: String,
-    /// The path and query that the browser asked for.
+    /// The path and query that the browser requested.
     pub return_to: String,
     /// When it began, in seconds since 1970.
     pub began_s: u64,
 }
 
 impl PendingLogin {
-    /// A login that begins now, and leads to this path in the end.
+    /// A login that starts now, and redirects to this path after its completion.
     pub fn new(return_to: &[u8], now_s: u64) -> PendingLogin {
         let return_to = if is_local_path(return_to) { return_to } else { b"/" };
         PendingLogin {
@@ -61,7 +60,7 @@ impl PendingLogin {
         URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, self.verifier.as_bytes()))
     }
 
-    /// Whether it has begun too long ago.
+    /// Whether it started too long ago.
     pub fn is_over(&self, now_s: u64) -> bool {
         now_s.saturating_sub(self.began_s) > LIFETIME_S
     }

@@ -29,21 +29,21 @@ const MOST_WAITING: usize = 256;
 /// The most requests at a time.
 const MOST_AT_A_TIME: usize = 32;
 
-/// What is known of a provider.
-pub struct Known {
+/// The metadata and keys of a provider.
+pub struct Discovered {
     /// Its metadata.
     pub metadata: Metadata,
     /// Its keys.
     pub keys: Arc<KeySource>,
 }
 
-/// What a core wants done: requests to the provider, and what is made of the answers. It is done even if the
-/// client that caused it has left.
+/// A job of a core: requests to the provider, and the use of the answers. It runs even if the client that
+/// caused it has left.
 type Job = Box<dyn FnOnce(HttpClient) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 /// A provider. Its thread ends with it.
 pub struct Provider {
-    known: watch::Receiver<Option<Arc<Known>>>,
+    discovered: watch::Receiver<Option<Arc<Discovered>>>,
     jobs: mpsc::Sender<Job>,
     /// The questions about sessions of this issuer. Providers with other settings have the same.
     pub renewals: Arc<RenewalTable>,
@@ -63,7 +63,7 @@ pub struct ProviderSettings {
 }
 
 impl Provider {
-    /// The provider with these settings. The error says what is wrong with them.
+    /// The provider with these settings. The error describes their problem.
     pub fn open(settings: ProviderSettings, report: Report) -> Result<Arc<Provider>, String> {
         static PROVIDERS: Mutex<Option<HashMap<ProviderSettings, Weak<Provider>>>> = Mutex::new(None);
         let mut providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,15 +93,15 @@ impl Provider {
             user_agent: concat!("touchstone/", env!("CARGO_PKG_VERSION")),
             most_answer_bytes: LARGEST,
         })?;
-        let (publish, known) = watch::channel(None);
-        let (jobs, wanted) = mpsc::channel(MOST_WAITING);
+        let (publish, discovered) = watch::channel(None);
+        let (jobs, queue) = mpsc::channel(MOST_WAITING);
         let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
-                let work = work(&settings, client, &publish, wanted, &report);
+                let work = work(&settings, client, &publish, queue, &report);
                 let jobs = tokio::task::LocalSet::new();
                 runtime.block_on(jobs.run_until(work));
-                // After a reload another provider may take the place of this one. What was asked is waited
-                // for: a refresh token that was used must not get lost with its answer.
+                // After a reload another provider may replace this one. The thread waits for the answers to
+                // its requests: a refresh token that was used must not get lost with its answer.
                 runtime.block_on(jobs);
             }
             Err(_) => report(&format!("{}: no event loop for logins", settings.issuer)),
@@ -110,18 +110,18 @@ impl Provider {
             .name("login".to_string())
             .spawn(run)
             .map_err(|error| format!("no thread for logins: {error}"))?;
-        Ok(Provider { known, jobs, renewals, logouts })
+        Ok(Provider { discovered, jobs, renewals, logouts })
     }
 
-    /// What is known; `None`: the metadata has not been fetched yet.
-    pub fn known(&self) -> Option<Arc<Known>> {
-        self.known.borrow().clone()
+    /// The metadata and keys; `None`: they have not been fetched yet.
+    pub fn discovered(&self) -> Option<Arc<Discovered>> {
+        self.discovered.borrow().clone()
     }
 
     /// The same, after a short wait if it is being fetched.
-    pub async fn known_soon(&self, patience: Duration) -> Option<Arc<Known>> {
-        let mut known = self.known.clone();
-        let found = tokio::time::timeout(patience, known.wait_for(Option::is_some)).await;
+    pub async fn wait_until_discovered(&self, patience: Duration) -> Option<Arc<Discovered>> {
+        let mut discovered = self.discovered.clone();
+        let found = tokio::time::timeout(patience, discovered.wait_for(Option::is_some)).await;
         found.ok()?.ok()?.clone()
     }
 
@@ -138,7 +138,7 @@ impl Provider {
         let job: Job = Box::new(move |client| {
             let work = job(client);
             Box::pin(async move {
-                // The client that wanted it may have left.
+                // The client that caused it may have left.
                 _ = result.send(work.await);
             })
         });
@@ -150,8 +150,8 @@ impl Provider {
 async fn work(
     settings: &ProviderSettings,
     client: HttpClient,
-    publish: &watch::Sender<Option<Arc<Known>>>,
-    mut wanted: mpsc::Receiver<Job>,
+    publish: &watch::Sender<Option<Arc<Discovered>>>,
+    mut queue: mpsc::Receiver<Job>,
     report: &Report,
 ) {
     let turns = Rc::new(Semaphore::new(MOST_AT_A_TIME));
@@ -159,10 +159,10 @@ async fn work(
     let mut keys: Option<(String, Arc<KeySource>)> = None;
     loop {
         let fetch = fetch(settings, &client, &mut keys, report);
-        let wait = match serve_until(fetch, &mut wanted, &client, &turns).await {
+        let wait = match serve_until(fetch, &mut queue, &client, &turns).await {
             None => return,
-            Some(Ok(known)) => {
-                publish.send_replace(Some(Arc::new(known)));
+            Some(Ok(discovered)) => {
+                publish.send_replace(Some(Arc::new(discovered)));
                 retry = FIRST_RETRY;
                 settings.refresh
             }
@@ -173,16 +173,16 @@ async fn work(
                 wait
             }
         };
-        if serve_until(tokio::time::sleep(wait), &mut wanted, &client, &turns).await.is_none() {
+        if serve_until(tokio::time::sleep(wait), &mut queue, &client, &turns).await.is_none() {
             return;
         }
     }
 }
 
-/// Does jobs until `end` is done; `None`: there will be no more.
+/// Runs jobs until `end` is done; `None`: there will be no more.
 async fn serve_until<T>(
     end: impl Future<Output = T>,
-    wanted: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<Job>,
     client: &HttpClient,
     turns: &Rc<Semaphore>,
 ) -> Option<T> {
@@ -190,7 +190,7 @@ async fn serve_until<T>(
     loop {
         tokio::select! {
             done = &mut end => return Some(done),
-            job = wanted.recv() => {
+            job = queue.recv() => {
                 let (job, client, turns) = (job?, client.clone(), turns.clone());
                 tokio::task::spawn_local(async move {
                     if let Ok(_turn) = turns.acquire().await {
@@ -208,7 +208,7 @@ async fn fetch(
     client: &HttpClient,
     keys: &mut Option<(String, Arc<KeySource>)>,
     report: &Report,
-) -> Result<Known, String> {
+) -> Result<Discovered, String> {
     let address = Metadata::address(&settings.issuer);
     let text = client.get(&address).await.map_err(|problem| match problem.starts_with(&address) {
         true => problem,
@@ -225,5 +225,5 @@ async fn fetch(
             source
         }
     };
-    Ok(Known { metadata, keys: source })
+    Ok(Discovered { metadata, keys: source })
 }

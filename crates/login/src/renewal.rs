@@ -1,15 +1,15 @@
-//! Asks the provider whether a session goes on, with its refresh token.
+//! Queries the provider whether a session continues, with its refresh token.
 
 use std::sync::Arc;
 
 use touchstone_handler::login_counts;
 
 use crate::flows::{self, Client, Failure, now_s};
-use crate::provider::{Known, Provider};
+use crate::provider::{Discovered, Provider};
 use crate::renewal_table::Renewal;
 use crate::session::Session;
 
-/// Asks the provider, or waits for the answer to the same question.
+/// Queries the provider, or waits for the answer to the same query.
 pub async fn renew(
     provider: &Arc<Provider>,
     client: &Arc<Client>,
@@ -17,31 +17,31 @@ pub async fn renew(
     report: &touchstone_access::Report,
 ) -> Renewal {
     let outcome = provider.renewals.outcome(session, |question| {
-        let known = provider.known()?;
+        let discovered = provider.discovered()?;
         let (client, session, report) = (client.clone(), session.clone(), report.clone());
         provider.run(move |http| async move {
-            question.send_replace(Some(ask(http, client, known, session, &report).await));
+            question.send_replace(Some(query(http, client, discovered, session, &report).await));
         })?;
         Some(())
     });
-    let Some(mut outcome) = outcome else { return Renewal::NotAsked };
-    // The job has a time limit too, but it may wait for its turn.
+    let Some(mut outcome) = outcome else { return Renewal::NotQueried };
+    // The job has a time limit too, but it may wait for other jobs first.
     let found = tokio::time::timeout(client.timeout * 2, outcome.wait_for(Option::is_some)).await;
     match found {
-        Ok(Ok(renewal)) => renewal.clone().unwrap_or(Renewal::NotAsked),
-        _ => Renewal::NotAsked,
+        Ok(Ok(renewal)) => renewal.clone().unwrap_or(Renewal::NotQueried),
+        _ => Renewal::NotQueried,
     }
 }
 
-async fn ask(
+async fn query(
     http: touchstone_client::HttpClient,
     client: Arc<Client>,
-    known: Arc<Known>,
+    discovered: Arc<Discovered>,
     session: Session,
     report: &touchstone_access::Report,
 ) -> Renewal {
     let (counts, refresh_token) = (client.counts.clone(), session.refresh_token.clone());
-    match flows::with_refresh_token(http, client, known, refresh_token, session.claims.clone()).await {
+    match flows::with_refresh_token(http, client, discovered, refresh_token, session.claims.clone()).await {
         Ok(granted) => {
             let now_s = now_s();
             let mut renewed = Session { renewed_s: now_s, seen_s: now_s, ..session };
@@ -60,7 +60,7 @@ async fn ask(
                 renewed.id_token = id_token;
             }
             counts.renewed(login_counts::Renewal::Renewed);
-            Renewal::GoesOn(Arc::new(renewed))
+            Renewal::Continues(Arc::new(renewed))
         }
         Err(Failure::Refused(_)) => {
             counts.renewed(login_counts::Renewal::Ended);
@@ -69,7 +69,7 @@ async fn ask(
         Err(failure) => {
             counts.renewed(login_counts::Renewal::Failed);
             report(&format!("a session could not be renewed: {}", failure.text()));
-            Renewal::NotAsked
+            Renewal::NotQueried
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The sessions that a provider is asked about, or was a short time ago: one question at a time for each
-//! session, also when several requests with the same cookie come at once. A provider that gives a new refresh
-//! token each time takes the old one for stolen when it comes again, so what was granted is known for a
-//! while, for requests that were on their way with the old cookie.
+//! The sessions of current and recent queries to a provider. Each session has one query at a time, also when
+//! several requests with the same cookie arrive together. A provider that issues a new refresh token each
+//! time treats the old one as stolen when it is used again. So the answer is stored for some time, for
+//! requests that were sent with the old cookie before.
 //!
 //! The table is that of the issuer: the logins of all sites and routes use it, before and after a reload. It
-//! is of one process. Machines that share a key file may each ask.
+//! is of one process. Machines that share a key file may each send a query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,58 +14,63 @@ use tokio::sync::watch;
 
 use crate::session::Session;
 
-/// How long the outcome for a session is known. After a failure the provider is left alone for this time.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// How long the outcome for a session is stored. After a failure there is no query for this time.
+const OUTCOME_LIFETIME: Duration = Duration::from_secs(60);
 
-/// The most sessions with a known outcome; others go on without a question.
-const MOST_KNOWN: usize = 16_384;
+/// The most sessions with a stored outcome; others continue without a query.
+const MOST_OUTCOMES: usize = 16_384;
 
-/// What the provider says of a session.
+/// The provider's answer about a session.
 #[derive(Debug, Clone)]
 pub enum Renewal {
-    /// It goes on, with these contents.
-    GoesOn(Arc<Session>),
+    /// It continues, with these contents.
+    Continues(Arc<Session>),
     /// It has ended.
     Ended,
-    /// It goes on as it is: the provider could not be asked.
-    NotAsked,
+    /// It continues unchanged: the provider could not be queried.
+    NotQueried,
 }
 
 /// The answer to a question; `None`: it is on its way.
 pub type Outcome = watch::Receiver<Option<Renewal>>;
 
-/// Where the answer goes.
+/// The receiver of the answer.
 pub type Question = watch::Sender<Option<Renewal>>;
 
-/// The sessions that are asked for, or were so a short time ago.
+/// The sessions of current and recent queries.
 #[derive(Default)]
 pub struct RenewalTable {
-    known: Mutex<HashMap<[u8; 16], (Instant, Outcome)>>,
+    outcomes: Mutex<HashMap<[u8; 16], (Instant, Outcome)>>,
 }
 
 impl RenewalTable {
-    /// The answer for a session, which `ask` gets if nothing is known yet; `None`: it cannot be asked.
-    pub fn outcome(&self, session: &Session, ask: impl FnOnce(Question) -> Option<()>) -> Option<Outcome> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The answer for a session. Without a stored answer, `start_query` requests one; `None`: it cannot be
+    /// requested.
+    pub fn outcome(
+        &self,
+        session: &Session,
+        start_query: impl FnOnce(Question) -> Option<()>,
+    ) -> Option<Outcome> {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_old_cookie = |outcome: &Outcome| match &*outcome.borrow() {
-            Some(Renewal::GoesOn(renewed)) => session.renewed_s < renewed.renewed_s,
+            Some(Renewal::Continues(renewed)) => session.renewed_s < renewed.renewed_s,
             _ => true,
         };
-        if let Some((at, outcome)) = known.get(&session.id)
-            && at.elapsed() < KNOWN_FOR
+        if let Some((at, outcome)) = outcomes.get(&session.id)
+            && at.elapsed() < OUTCOME_LIFETIME
             && is_of_old_cookie(outcome)
         {
             return Some(outcome.clone());
         }
-        if known.len() >= MOST_KNOWN {
-            known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
-            if known.len() >= MOST_KNOWN {
+        if outcomes.len() >= MOST_OUTCOMES {
+            outcomes.retain(|_, (at, _)| at.elapsed() < OUTCOME_LIFETIME);
+            if outcomes.len() >= MOST_OUTCOMES {
                 return None;
             }
         }
         let (question, outcome) = watch::channel(None);
-        ask(question)?;
-        known.insert(session.id, (Instant::now(), outcome.clone()));
+        start_query(question)?;
+        outcomes.insert(session.id, (Instant::now(), outcome.clone()));
         Some(outcome)
     }
 }

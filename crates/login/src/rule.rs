@@ -22,7 +22,7 @@ use crate::cookies;
 use crate::flows::{Client, now_s};
 use crate::logout_table::SessionNames;
 use crate::pending_login::{LIFETIME_S, MOST_AT_A_TIME, PendingLogin};
-use crate::provider::{Known, Provider, ProviderSettings};
+use crate::provider::{Discovered, Provider, ProviderSettings};
 use crate::renewal;
 use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
@@ -39,7 +39,7 @@ pub struct Login {
     pub(crate) provider: Arc<Provider>,
     pub(crate) client: Arc<Client>,
     pub(crate) keys: Arc<SealingKeys>,
-    /// What the claims of a session must satisfy here, and what is made of them.
+    /// The rules for the claims of a session, and the fields and variables that they set.
     rules: TokenRules,
     lifetimes: Lifetimes,
     report: Report,
@@ -47,7 +47,7 @@ pub struct Login {
     number: u64,
 }
 
-/// A session that was opened, as a request carries it.
+/// A decrypted session of a request.
 pub struct OpenSession {
     login: u64,
     name: String,
@@ -72,7 +72,7 @@ pub struct Passed {
 pub struct Refused {
     /// The answer.
     pub answer: Box<Answer>,
-    /// What the operator should know; nothing secret is in it.
+    /// The message for the operator, without secrets.
     pub problem: Option<String>,
 }
 
@@ -85,12 +85,12 @@ pub enum Endpoint {
     SignIn,
     /// Ends a session.
     SignOut,
-    /// Takes logout tokens of the provider, see [`Login::answer_back_channel`].
+    /// Receives logout tokens of the provider, see [`Login::answer_back_channel`].
     BackChannel,
 }
 
 /// What of a request all steps need.
-pub(crate) struct Asked<'r> {
+pub(crate) struct LoginRequest<'r> {
     pub host: &'r str,
     pub is_https: bool,
     pub cookies: Vec<&'r [u8]>,
@@ -103,7 +103,7 @@ impl Refused {
         Refused { answer: Box::new(answer), problem: Some(problem.into()) }
     }
 
-    /// An answer that the operator need not know of.
+    /// An answer without a message for the operator.
     pub(crate) fn usual(answer: Answer) -> Refused {
         Refused { answer: Box::new(answer), problem: None }
     }
@@ -114,9 +114,9 @@ impl Refused {
     }
 }
 
-impl Asked<'_> {
+impl LoginRequest<'_> {
     /// Reads a request; the error is the answer where no login is possible.
-    pub(crate) fn read(request: &Request) -> Result<Asked<'_>, Refused> {
+    pub(crate) fn read(request: &Request) -> Result<LoginRequest<'_>, Refused> {
         let host = request.host.as_deref().and_then(|host| std::str::from_utf8(host).ok());
         let Some(host) = host.filter(|host| !host.is_empty()) else {
             return Err(Refused::new(400, "a request without a host cannot have a session"));
@@ -130,7 +130,7 @@ impl Asked<'_> {
             ));
         }
         let cookies = request.received.values("cookie").collect();
-        Ok(Asked { host, is_https, cookies, now_s: now_s() })
+        Ok(LoginRequest { host, is_https, cookies, now_s: now_s() })
     }
 
     pub(crate) fn cookies(&self) -> impl Iterator<Item = &[u8]> + Clone {
@@ -222,43 +222,44 @@ impl Login {
         }
     }
 
-    /// Checks whether a request has a session that satisfies the rules. Asks the provider, if it is time to
-    /// do so, whether the session goes on.
+    /// Checks whether a request has a session that satisfies the rules. Queries the provider, if it is time
+    /// to do so, whether the session continues.
     pub async fn check(&self, request: &Request) -> Result<Passed, Refused> {
-        let asked = Asked::read(request)?;
+        let login_request = LoginRequest::read(request)?;
         let carried = request.session.clone().and_then(|session| session.downcast::<OpenSession>().ok());
-        let carried = carried.filter(|open| open.name == self.name && open.host == asked.host.as_bytes());
+        let carried =
+            carried.filter(|open| open.name == self.name && open.host == login_request.host.as_bytes());
         let found = match carried {
             Some(open) => Some(self.of_this_login(open)),
-            None => self.session_of(&asked),
+            None => self.session_of(&login_request),
         };
         let goes_on = |open: &Rc<OpenSession>| {
-            !open.session.is_over(self.lifetimes, asked.now_s)
+            !open.session.is_over(self.lifetimes, login_request.now_s)
                 && !self.provider.logouts.has_ended(&open.names, open.session.began_s)
         };
         let Some(open) = found.filter(goes_on) else {
-            return Err(self.without_session(request, &asked).await);
+            return Err(self.without_session(request, &login_request).await);
         };
-        // What is made of a request on the way has the cookies of the client's own request.
+        // A rewritten request has the cookies of the client's own request.
         if request.depth > 0 {
             return self.passed(open, Vec::new());
         }
         let is_due = !self.config.renew.is_zero()
             && !open.session.refresh_token.is_empty()
-            && asked.now_s.saturating_sub(open.session.renewed_s) >= self.config.renew.as_secs();
+            && login_request.now_s.saturating_sub(open.session.renewed_s) >= self.config.renew.as_secs();
         if is_due {
             match renewal::renew(&self.provider, &self.client, &open.session, &self.report).await {
-                Renewal::GoesOn(session) => {
-                    let cookies = self.sealed(&session, &asked)?;
-                    return self.passed(Rc::new(self.opened((*session).clone(), &asked)), cookies);
+                Renewal::Continues(session) => {
+                    let cookies = self.sealed(&session, &login_request)?;
+                    return self.passed(Rc::new(self.opened((*session).clone(), &login_request)), cookies);
                 }
-                Renewal::Ended => return Err(self.without_session(request, &asked).await),
-                Renewal::NotAsked => {}
+                Renewal::Ended => return Err(self.without_session(request, &login_request).await),
+                Renewal::NotQueried => {}
             }
         }
-        if open.session.is_to_be_sealed(self.lifetimes, asked.now_s) {
-            let session = Session { seen_s: asked.now_s, ..open.session.clone() };
-            let cookies = self.sealed(&session, &asked)?;
+        if open.session.is_to_be_sealed(self.lifetimes, login_request.now_s) {
+            let session = Session { seen_s: login_request.now_s, ..open.session.clone() };
+            let cookies = self.sealed(&session, &login_request)?;
             return self.passed(open, cookies);
         }
         self.passed(open, Vec::new())
@@ -292,11 +293,11 @@ impl Login {
         self.rules.accept(&session.claims).map(|accepted| Arc::new(accepted.identity))
     }
 
-    fn opened(&self, session: Session, asked: &Asked<'_>) -> OpenSession {
+    fn opened(&self, session: Session, login_request: &LoginRequest<'_>) -> OpenSession {
         OpenSession {
             login: self.number,
             name: self.name.clone(),
-            host: asked.host.as_bytes().to_vec(),
+            host: login_request.host.as_bytes().to_vec(),
             names: self.names_of(&session),
             identity: self.identity(&session),
             session,
@@ -309,21 +310,21 @@ impl Login {
     }
 
     /// The session of a request's cookies, which may have ended.
-    pub(crate) fn session_of(&self, asked: &Asked<'_>) -> Option<Rc<OpenSession>> {
+    pub(crate) fn session_of(&self, login_request: &LoginRequest<'_>) -> Option<Rc<OpenSession>> {
         thread_local! {
             /// The sessions that this core has opened, by what was sealed.
             static OPEN: RefCell<HashMap<Vec<u8>, Rc<OpenSession>>> = RefCell::default();
         }
-        let name = cookies::session_name(&self.name, asked.is_https);
-        let sealed = cookies::joined(asked.cookies(), &name)?;
-        let known = OPEN.with_borrow(|open| open.get(&sealed).cloned());
+        let name = cookies::session_name(&self.name, login_request.is_https);
+        let sealed = cookies::joined(login_request.cookies(), &name)?;
+        let cached = OPEN.with_borrow(|open| open.get(&sealed).cloned());
         let is_here =
-            |open: &Rc<OpenSession>| open.login == self.number && open.host == asked.host.as_bytes();
-        if let Some(open) = known.filter(is_here) {
+            |open: &Rc<OpenSession>| open.login == self.number && open.host == login_request.host.as_bytes();
+        if let Some(open) = cached.filter(is_here) {
             return Some(open);
         }
-        let contents = self.keys.open(&sealed, &self.purpose("session", asked))?;
-        let open = Rc::new(self.opened(Session::decode(&contents)?, asked));
+        let contents = self.keys.open(&sealed, &self.purpose("session", login_request))?;
+        let open = Rc::new(self.opened(Session::decode(&contents)?, login_request));
         OPEN.with_borrow_mut(|sessions| {
             if sessions.len() >= MOST_OPEN {
                 sessions.clear();
@@ -333,22 +334,26 @@ impl Login {
         Some(open)
     }
 
-    /// The lines that give a session to the client.
-    pub(crate) fn sealed(&self, session: &Session, asked: &Asked<'_>) -> Result<Vec<u8>, Refused> {
-        let name = cookies::session_name(&self.name, asked.is_https);
-        let purpose = self.purpose("session", asked);
+    /// The field lines that send a session to the client.
+    pub(crate) fn sealed(
+        &self,
+        session: &Session,
+        login_request: &LoginRequest<'_>,
+    ) -> Result<Vec<u8>, Refused> {
+        let name = cookies::session_name(&self.name, login_request.is_https);
+        let purpose = self.purpose("session", login_request);
         let lines = |session: &Session| {
             let sealed = self.keys.seal(&session.encode(), &purpose)?;
-            cookies::set(&name, &sealed, asked.is_https, asked.cookies())
+            cookies::set(&name, &sealed, login_request.is_https, login_request.cookies())
         };
-        // Without the ID token, the provider asks the user before it signs out.
+        // Without the ID token, the provider requests a confirmation of the user before the logout.
         let shorter = || Session { id_token: String::new(), ..session.clone() };
         lines(session).or_else(|| lines(&shorter())).ok_or_else(|| {
             Refused::new(
                 502,
                 format!(
-                    "the session is too long for cookies, which hold about {} bytes: ask for fewer scopes, \
-                     or let the provider put fewer claims into the ID token",
+                    "the session is too long for cookies, which hold about {} bytes: request fewer scopes, \
+                     or configure the provider to include fewer claims in the ID token",
                     cookies::LONGEST_SEALED * 3 / 4
                 ),
             )
@@ -356,12 +361,12 @@ impl Login {
     }
 
     /// What a cookie is sealed for: a cookie of another kind, provider, client or host does not open.
-    pub(crate) fn purpose(&self, kind: &str, asked: &Asked<'_>) -> Vec<u8> {
-        [kind, &self.config.issuer, &self.config.client_id, asked.host].join("\0").into_bytes()
+    pub(crate) fn purpose(&self, kind: &str, login_request: &LoginRequest<'_>) -> Vec<u8> {
+        [kind, &self.config.issuer, &self.config.client_id, login_request.host].join("\0").into_bytes()
     }
 
     /// The answer to a request without a session: a browser that loads a page is sent to the provider.
-    async fn without_session(&self, request: &Request, asked: &Asked<'_>) -> Refused {
+    async fn without_session(&self, request: &Request, login_request: &LoginRequest<'_>) -> Refused {
         let of = |name: &str| request.received.values(name).next();
         let fields = BrowserFields {
             fetch_mode: of("sec-fetch-mode"),
@@ -375,41 +380,49 @@ impl Login {
                 .field("Cache-Control", "no-store");
             return Refused::usual(answer);
         }
-        self.begin(&request.path_and_query(), asked).await
+        self.begin(&request.path_and_query(), login_request).await
     }
 
     /// Sends a browser to the provider.
-    pub(crate) async fn begin(&self, return_to: &[u8], asked: &Asked<'_>) -> Refused {
-        let Some(known) = self.provider.known_soon(self.config.timeout).await else {
+    pub(crate) async fn begin(&self, return_to: &[u8], login_request: &LoginRequest<'_>) -> Refused {
+        let Some(discovered) = self.provider.wait_until_discovered(self.config.timeout).await else {
             self.client.counts.refused(503);
             return Refused::unavailable();
         };
-        let pending = PendingLogin::new(return_to, asked.now_s);
-        let Some(sealed) = self.keys.seal(&pending.encode(), &self.purpose("login", asked)) else {
+        let pending = PendingLogin::new(return_to, login_request.now_s);
+        let Some(sealed) = self.keys.seal(&pending.encode(), &self.purpose("login", login_request)) else {
             return Refused::new(500, "the system has no random numbers");
         };
-        let prefix = cookies::login_prefix(&self.name, asked.is_https);
+        let prefix = cookies::login_prefix(&self.name, login_request.is_https);
         let is_pending = |name: &&[u8]| name.starts_with(prefix.as_bytes());
         let mut old: Vec<&[u8]> =
-            cookie::pairs(asked.cookies()).map(|(name, _)| name).filter(is_pending).collect();
+            cookie::pairs(login_request.cookies()).map(|(name, _)| name).filter(is_pending).collect();
         // Browsers send the oldest first (RFC 6265 section 5.4).
         old.truncate((old.len() + 1).saturating_sub(MOST_AT_A_TIME));
-        let mut answer =
-            Answer::redirect(302, self.authorization_address(&known, &pending, asked).as_bytes())
-                .field("Cache-Control", "no-store");
-        let expired = cookies::expire(asked.cookies(), |name| old.contains(&name), asked.is_https);
+        let mut answer = Answer::redirect(
+            302,
+            self.authorization_address(&discovered, &pending, login_request).as_bytes(),
+        )
+        .field("Cache-Control", "no-store");
+        let expired =
+            cookies::expire(login_request.cookies(), |name| old.contains(&name), login_request.is_https);
         answer.fields.extend_from_slice(&expired);
         self.client.counts.started.add(1);
         let name = format!("{prefix}{}", PendingLogin::name_of(&pending.state));
-        let line = cookies::set_line(&name, &sealed, Some(LIFETIME_S), asked.is_https);
+        let line = cookies::set_line(&name, &sealed, Some(LIFETIME_S), login_request.is_https);
         answer.fields.extend_from_slice(line.as_bytes());
         Refused::usual(answer)
     }
 
     /// Where a browser signs in (OpenID Connect Core 1.0 section 3.1.2.1).
-    fn authorization_address(&self, known: &Known, pending: &PendingLogin, asked: &Asked<'_>) -> String {
+    fn authorization_address(
+        &self,
+        discovered: &Discovered,
+        pending: &PendingLogin,
+        login_request: &LoginRequest<'_>,
+    ) -> String {
         let (scope, challenge) = (self.config.scopes.join(" "), pending.challenge());
-        let redirect_uri = self.redirect_uri(asked);
+        let redirect_uri = self.redirect_uri(login_request);
         let own = [
             ("response_type", "code"),
             ("client_id", &self.config.client_id),
@@ -421,17 +434,17 @@ impl Login {
             ("code_challenge_method", "S256"),
         ];
         let more = self.config.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        with_parameters(&known.metadata.authorization_endpoint, &form(own.into_iter().chain(more)))
+        with_parameters(&discovered.metadata.authorization_endpoint, &form(own.into_iter().chain(more)))
     }
 
     /// The address of the callback.
-    pub(crate) fn redirect_uri(&self, asked: &Asked<'_>) -> String {
-        format!("{}{}", asked.origin(), self.config.callback)
+    pub(crate) fn redirect_uri(&self, login_request: &LoginRequest<'_>) -> String {
+        format!("{}{}", login_request.origin(), self.config.callback)
     }
 
     /// Whether the ID token is kept in the session.
-    pub(crate) fn keeps_id_token(&self, known: &Known) -> bool {
-        known.metadata.end_session_endpoint.is_some() && !self.config.sign_out.is_empty()
+    pub(crate) fn keeps_id_token(&self, discovered: &Discovered) -> bool {
+        discovered.metadata.end_session_endpoint.is_some() && !self.config.sign_out.is_empty()
     }
 
     /// Whether the refresh token is kept in the session.

@@ -40,7 +40,7 @@ impl SealingKeys {
         Ok(SealingKeys::from_secrets(&lines))
     }
 
-    /// The key of this process, made at the first use. A reload keeps it.
+    /// The key of this process, generated at the first use. A reload keeps it.
     pub fn of_process() -> Arc<SealingKeys> {
         static KEYS: OnceLock<Arc<SealingKeys>> = OnceLock::new();
         let make = || Arc::new(SealingKeys::from_secrets(&[random_text::<32>()]));

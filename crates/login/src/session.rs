@@ -22,11 +22,11 @@ pub struct Session {
     pub began_s: u64,
     /// When the cookie was sealed.
     pub seen_s: u64,
-    /// When the provider was asked last.
+    /// When the provider was queried last.
     pub renewed_s: u64,
-    /// What the provider says of the user.
+    /// The provider's claims about the user.
     pub claims: Claims,
-    /// Gets new tokens; empty: the provider gave none, or it is not used.
+    /// Gets new tokens; empty: the provider issued none, or it is not used.
     pub refresh_token: String,
     /// The ID token, for the sign-out at the provider; empty: it is not used.
     pub id_token: String,
@@ -55,8 +55,9 @@ impl Session {
             || (lifetimes.idle_s > 0 && idle_s >= lifetimes.idle_s)
     }
 
-    /// Whether the cookie must be sealed anew, so that a user who goes on is not idle. Not at every request:
-    /// a quarter of the idle time, and five minutes at most, are not counted.
+    /// Whether the cookie must be sealed anew, so that the session of an active user does not become idle.
+    /// This is not done for every request, but after a quarter of the idle time or after five minutes, the
+    /// shorter of the two.
     pub fn is_to_be_sealed(&self, lifetimes: Lifetimes, now_s: u64) -> bool {
         let interval_s = (lifetimes.idle_s / 4).clamp(1, 300);
         lifetimes.idle_s > 0 && now_s.saturating_sub(self.seen_s) >= interval_s

@@ -1,5 +1,5 @@
-//! Answers of the provider with tokens (RFC 6749 section 5, OpenID Connect Core 1.0 section 3.1.3), and what
-//! an ID token must say beside what every token must (section 3.1.3.7).
+//! Answers of the provider with tokens (RFC 6749 section 5, OpenID Connect Core 1.0 section 3.1.3), and the
+//! required contents of an ID token, in addition to those of every token (section 3.1.3.7).
 
 use serde_json::{Map, Value};
 use touchstone_access::Claims;
@@ -17,9 +17,9 @@ const LONGEST_SUBJECT: usize = 255;
 pub struct TokenAnswer {
     /// For the endpoint of user information.
     pub access_token: String,
-    /// Says who the user is; `None` in some answers to a refresh token.
+    /// The identity of the user; `None` in some answers to a refresh token.
     pub id_token: Option<String>,
-    /// Gets new tokens; `None`: the provider gave none.
+    /// Gets new tokens; `None`: the provider issued none.
     pub refresh_token: Option<String>,
 }
 
@@ -55,17 +55,17 @@ impl TokenAnswer {
     }
 }
 
-/// What is known of an ID token before it is there.
+/// The expected contents of an ID token.
 pub struct Expected<'e> {
     /// The client.
     pub client_id: &'e str,
     /// The nonce of the login; `None`: the token is not from a login (section 12.2).
     pub nonce: Option<&'e str>,
-    /// The subject, where it is known already.
+    /// The subject, if it is known already.
     pub subject: Option<&'e str>,
-    /// The time, and how far clocks may differ, in seconds.
+    /// The time, in seconds since 1970.
     pub now_s: u64,
-    /// See there.
+    /// How far clocks may differ, in seconds.
     pub leeway_s: u64,
 }
 
@@ -80,7 +80,7 @@ pub fn check_claims(claims: &Claims, expected: &Expected<'_>) -> Result<(), Wron
         None if audiences > 1 => return Err("the ID token has several audiences, and does not name one"),
         None => {}
         Some(party) if party.as_str() == Some(expected.client_id) => {}
-        Some(_) => return Err("the ID token was made for another client"),
+        Some(_) => return Err("the ID token was issued for another client"),
     }
     let issued_s = claims.get("iat").and_then(Value::as_f64).ok_or("the ID token has no time of issue")?;
     if issued_s > (expected.now_s + expected.leeway_s) as f64 {
@@ -88,19 +88,19 @@ pub fn check_claims(claims: &Claims, expected: &Expected<'_>) -> Result<(), Wron
     }
     match (expected.nonce, text("nonce")) {
         (Some(nonce), Some(other)) if nonce == other => {}
-        (Some(_), _) => return Err("the ID token was made for another login"),
+        (Some(_), _) => return Err("the ID token was issued for another login"),
         (None, _) => {}
     }
     let subject = text("sub").filter(|subject| (1..=LONGEST_SUBJECT).contains(&subject.len()));
     let subject = subject.ok_or("the ID token names no user")?;
     match expected.subject {
-        Some(known) if known != subject => Err("the ID token is for another user"),
+        Some(expected_subject) if expected_subject != subject => Err("the ID token is for another user"),
         _ => Ok(()),
     }
 }
 
-/// Adds the claims of a user information answer. The subject must be the same (section 5.3.2); what the ID
-/// token says goes before.
+/// Adds the claims of a user information answer. The subject must be the same (section 5.3.2); the claims of
+/// the ID token take precedence.
 pub fn add_user_information(claims: &mut Claims, body: &[u8]) -> Result<(), &'static str> {
     let document: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| "the user information is not a JSON object")?;

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 /// Makes the kernel send this signal to the started process when the thread that starts it ends. The thread
-/// should therefore live as long as the server.
+/// should therefore run as long as the server.
 pub fn leave_no_orphan(command: &mut Command, signal: Signal) {
     let server = getpid();
     let bind = move || {

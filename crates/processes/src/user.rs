@@ -1,7 +1,7 @@
 //! The user that a process runs as. It is found by name in /etc/passwd and /etc/group, or by numbers.
 //!
-//! Users from other sources (LDAP and the like) are given by their numbers, because looking them up would
-//! need the modules that the C library loads.
+//! Users from other sources (such as LDAP) are configured by their numbers, because a look-up would need the
+//! modules that the C library loads.
 
 use std::io;
 use std::path::Path;

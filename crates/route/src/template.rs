@@ -566,7 +566,7 @@ mod tests {
         assert!(problem("https://$header{x}/").contains("in the name of the server"));
         assert!(problem("https://$map{new}/").contains("in the name of the server"));
         assert!(problem("/$map{none}").contains("no map \"none\""));
-        assert!(problem("/$status").contains("known only when"));
+        assert!(problem("/$status").contains("available only when"));
         assert!(problem("/$header").contains("needs a name"));
         assert!(Template::rewrite("$map{new}", scope).is_ok());
     }

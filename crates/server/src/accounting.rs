@@ -101,7 +101,7 @@ pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_by
     }
 }
 
-/// The same for HTTP/2 and HTTP/3. `received` gives the head, which only the log needs.
+/// The same for HTTP/2 and HTTP/3. `received` returns the head, which only the log needs.
 #[inline]
 pub fn note_stream_hit(
     state: &mut CoreState,

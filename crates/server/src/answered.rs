@@ -1,4 +1,4 @@
-//! A request that was answered, as accounting, logs and spans see it.
+//! A request that was answered, in the form for accounting, logs and spans.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use touchstone_observe::metrics::RouteTable;
 
 use touchstone_exchange::steps::Progress;
 
-/// Where a request came from.
+/// The client and the connection of a request.
 pub struct Origin<'a> {
     /// The version of HTTP.
     pub protocol: Protocol,
     /// The other end of the connection.
     pub peer: Option<SocketAddr>,
-    /// Its address as text; made when first needed.
+    /// Its address as text, which is written when it is first needed.
     pub peer_text: &'a mut String,
     /// The TLS session.
     pub tls: Option<&'a TlsFacts>,
@@ -24,7 +24,7 @@ pub struct Origin<'a> {
 
 /// A request that was answered, except by a hit in the cache.
 pub struct AnsweredRequest<'a> {
-    /// Where it came from.
+    /// Its client and connection.
     pub origin: Origin<'a>,
     /// Its head, and the bytes of it; `None`: it could not be read.
     pub received: Option<(&'a RequestHead, &'a [u8])>,

@@ -13,7 +13,7 @@ use touchstone_handler::trace::RequestTrace;
 use touchstone_http::request::{KnownField, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::TraceIds;
-use touchstone_telemetry::{Asked, ServerFacts, record_server_span};
+use touchstone_telemetry::{SamplingInput, ServerFacts, record_server_span};
 
 use crate::answered::{AnsweredRequest, Origin, canonical, known};
 use touchstone_exchange::core::CoreState;
@@ -25,19 +25,19 @@ pub fn record_answered(
     account: &AnsweredRequest<'_>,
     fields: Option<&HeadFields<'_>>,
 ) -> Option<TraceIds> {
-    // After a reload spans of the configuration before may still come.
+    // After a reload spans of the previous configuration may still arrive.
     if state.tracer.is_none() && account.progress.facts.trace().is_none() {
         return None;
     }
     let facts = &account.progress.facts;
     let is_present = Arc::ptr_eq(account.table, &state.snapshot.route_table);
     let trace = facts.trace().or_else(|| {
-        let asked = Asked {
+        let sampling_input = SamplingInput {
             site: facts.site().filter(|_| is_present),
             route: facts.route(),
             is_from_proxy: is_from_proxy(state, &account.origin),
         };
-        decide(state, asked, account.received)
+        decide(state, sampling_input, account.received)
     })?;
     if trace.is_sampled() {
         let labels = account.table.labels_of(facts.site(), facts.route());
@@ -65,8 +65,9 @@ pub fn record_hit(
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
 ) -> Option<TraceIds> {
-    let asked = Asked { site: Some(site), route, is_from_proxy: is_from_proxy(state, origin) };
-    let trace = decide(state, asked, Some((head, buffer)))?;
+    let sampling_input =
+        SamplingInput { site: Some(site), route, is_from_proxy: is_from_proxy(state, origin) };
+    let trace = decide(state, sampling_input, Some((head, buffer)))?;
     let fields = HeadFields { head, buffer };
     let gate = &state.snapshot.connection_gate;
     let table = state.snapshot.route_table.clone();
@@ -85,7 +86,7 @@ pub fn record_hit(
     Some(TraceIds::new(trace.trace_id, trace.span_id))
 }
 
-/// What is known of a request beside its head.
+/// The data of a request in addition to its head.
 struct About<'a> {
     site: &'a str,
     route: &'a str,
@@ -131,16 +132,16 @@ fn record(
     record_server_span(trace, &facts, has_query);
 }
 
-/// The trace of a request that none was begun for; `None` if it is not recorded.
+/// The trace of a request for which no trace was started; `None` if it is not recorded.
 fn decide(
     state: &mut CoreState,
-    asked: Asked,
+    sampling_input: SamplingInput,
     received: Option<(&RequestHead, &[u8])>,
 ) -> Option<Rc<RequestTrace>> {
     let lines = received.map_or(&[][..], |(head, _)| &head.fields[..]);
     let buffer = received.map_or(&[][..], |(_, buffer)| buffer);
     let fields = lines.iter().map(|line| (line.name.of(buffer), line.value.of(buffer)));
-    state.tracer.as_mut()?.record_hit(asked, fields, &mut state.request_ids)
+    state.tracer.as_mut()?.record_hit(sampling_input, fields, &mut state.request_ids)
 }
 
 fn is_from_proxy(state: &CoreState, origin: &Origin<'_>) -> bool {

@@ -43,12 +43,13 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
 }
 
 /// An empty head, for requests whose head was not received.
-pub fn nothing_received() -> ReceivedHead {
+pub fn empty_received_head() -> ReceivedHead {
     ReceivedHead { head: RequestHead::new(), buffer: Bytes::new() }
 }
 
-/// Gives an answer the form of HTTP/2 and HTTP/3: there is no switch of protocols (RFC 9113 section 8.6, RFC
-/// 9114 section 4.5), but there are tunnels, which begin with 200 (RFC 8441 section 5, RFC 9220 section 3).
+/// Converts an answer to the form of HTTP/2 and HTTP/3: there is no switch of protocols (RFC 9113 section
+/// 8.6, RFC 9114 section 4.5), but there are tunnels, which begin with 200 (RFC 8441 section 5, RFC 9220
+/// section 3).
 pub fn without_switch(answer: &mut Answer, is_tunnel: bool) {
     const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
     match (answer.switches_protocols(), is_tunnel) {
@@ -62,7 +63,7 @@ pub fn without_switch(answer: &mut Answer, is_tunnel: bool) {
             answer.status = 200;
         }
         (true, false) => *answer = Answer::error(502),
-        // The answer must not look like an open tunnel.
+        // The answer must not be regarded as an open tunnel.
         (false, true) if (200..300).contains(&answer.status) => *answer = Answer::error(501),
         (false, _) => {}
     }

@@ -1,4 +1,4 @@
-//! Makes answers for a client from the output of Java, or an error answer if there is no application.
+//! Creates answers for a client from the output of Java, or an error answer if there is no application.
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
@@ -14,7 +14,7 @@ pub fn unavailable() -> Answer {
 }
 
 /// An answer that is complete.
-pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
+pub fn complete_answer(head: Head, body: Bytes, is_head: bool) -> Answer {
     if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
         // The container could not make an error page.
         return Answer::error(head.status);
@@ -25,7 +25,7 @@ pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
         answer.declared_length = declared;
     }
     if is_head && declared.is_none() {
-        // Its length is not known.
+        // Its length is unknown.
         return answer;
     }
     answer.part(BodyPart::Bytes(body))

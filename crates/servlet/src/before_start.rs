@@ -1,4 +1,4 @@
-//! Checks the settings of Java and of applications as far as possible without starting anything.
+//! Checks the settings of Java and of applications as far as possible without a start of Java.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -86,7 +86,7 @@ impl CallDurations {
         self.raise(key.directory, FOR_VERY_LONG);
     }
 
-    // Another thread may change the number between reading and writing; losing one call does not matter.
+    // Another thread may change the number between reading and writing; the loss of one call has no effect.
 
     fn at(&self, entry: usize) -> u8 {
         self.entries[entry].load(Ordering::Relaxed)

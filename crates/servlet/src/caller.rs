@@ -1,9 +1,9 @@
-//! Calls Java on the thread that has the connection. One thread writes the request to memory that Java sees,
-//! calls Java, and sends what Java has written, without waking another thread.
+//! Calls Java on the thread that has the connection. One thread writes the request to memory that it shares
+//! with Java, calls Java, and sends the output of Java, without waking another thread.
 //!
-//! This suits short answers that are made at once, which
-//! [`CallDurations`](crate::call_durations::CallDurations) knows. In all other cases the connection goes back
-//! to its core, if necessary during the call: as soon as Java sends something before the end, or the
+//! This suits short answers that are ready at once, which
+//! [`CallDurations`](crate::call_durations::CallDurations) predicts. In all other cases the connection
+//! returns to its core, if necessary during the call: as soon as Java sends output before the end, or the
 //! [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on the Java call is like
 //! any other, and this thread is like one of the pool's until Java returns.
 
@@ -36,15 +36,15 @@ use crate::slab::{INPUT_BYTES, Slab};
 use crate::worker::{self, CallOutcome};
 
 /// A call of this duration takes long. Most garbage collections are shorter.
-const PATIENCE: Duration = Duration::from_millis(10);
+const LONG_CALL: Duration = Duration::from_millis(10);
 
-/// The state of a thread's calls that the monitor sees.
+/// The state of a thread's calls that the monitor reads.
 #[derive(Default)]
 pub struct WatchedCalls {
     /// The number of the request that Java has; 0: none.
     number: AtomicI32,
     /// That number at the last check of the monitor, and the time since when it is the same.
-    seen: Mutex<Option<(i32, Instant)>>,
+    last_check: Mutex<Option<(i32, Instant)>>,
     slab: Mutex<Option<Arc<Slab>>>,
 }
 
@@ -52,23 +52,25 @@ impl WatchedCalls {
     /// Moves the other connections of the thread if a call takes long. Returns whether to check again.
     fn move_connections_if_long(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match *seen {
+        let mut last_check = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
+        match *last_check {
             Some((before, since)) if before == number && number != 0 => {
-                if since.elapsed() >= PATIENCE {
+                if since.elapsed() >= LONG_CALL {
                     let slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     if let Some((slab, java_call)) =
                         slab.and_then(|slab| Some((slab.clone(), slab.java_call()?)))
                     {
                         // SAFETY: Java does not change a complete answer while the call continues, and the
                         // bytes are copied under the lock that the end of the call takes.
-                        java_call.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
+                        java_call.handle_long_call(number, |length| {
+                            head::read(unsafe { slab.output.get(length) })
+                        });
                     }
                 }
                 true
             }
             before => {
-                *seen = Some((number, Instant::now()));
+                *last_check = Some((number, Instant::now()));
                 before.is_some_and(|(before, _)| before != number)
             }
         }
@@ -194,7 +196,7 @@ impl RouteCaller {
 impl Drop for RouteCaller {
     fn drop(&mut self) {
         if let Some(slab) = self.slab.take() {
-            self.runtime.slabs().give_back(self.pool.route, slab);
+            self.runtime.slabs().release_slab(self.pool.route, slab);
         }
     }
 }
@@ -266,7 +268,7 @@ impl Caller for RouteCaller {
             match (end, piece) {
                 (AnswerEnd::Unavailable, _) => CallResult::Answer(answers::unavailable()),
                 (AnswerEnd::Whole, Some(Piece { head: Some(head), body: [] })) => {
-                    CallResult::Answer(answers::whole(head, Bytes::new(), false))
+                    CallResult::Answer(answers::complete_answer(head, Bytes::new(), false))
                 }
                 (AnswerEnd::Whole, Some(Piece { head: Some(head), body })) => {
                     // The body is at the end of the bytes that Java has written.
@@ -290,7 +292,7 @@ impl Caller for RouteCaller {
         let start = self.slab.as_ref().and_then(|slab| {
             // SAFETY: as in `written`, and no slice of it is borrowed. The bytes before the body were read
             // when Java returned.
-            unsafe { slab.output.put_before(self.body.start, head) }
+            unsafe { slab.output.write_before(self.body.start, head) }
         });
         match start {
             Some(start) => [self.written(start..self.body.end), &[]],

@@ -1,8 +1,8 @@
 //! The archive of Tomcat's classes in the virtual machine's memory format (class-data sharing): it halves the
 //! start time of Java.
 //!
-//! `make java` puts one beside the jars. It is valid for one version of Java and for jars at one path. If it
-//! is not valid, another process makes a valid one soon after the start, for the next start: in the
+//! `make java` stores one beside the jars. It is valid for one version of Java and for jars at one path. If
+//! it is not valid, another process creates a valid one soon after the start, for the next start: in the
 //! `work_directory`, otherwise in the cache directory of the service or of the user.
 
 use std::fs::File;
@@ -15,14 +15,14 @@ use rustix::fs::FlockOperation;
 use crate::directory::{make_directory, private_directory_in};
 use crate::server_log::log;
 
-/// The archive, and the text that describes what it was made for. `scripts/java.sh` writes the same text.
+/// The archive, and the text that describes its Java and its jars. `scripts/java.sh` writes the same text.
 const ARCHIVE: &str = "classes.jsa";
 const KEY: &str = "classes.key";
 
 /// After this time, another process that was making one is assumed to have ended.
-const PATIENCE: Duration = Duration::from_secs(600);
+const CREATION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The delay after the start before one is made, so that it does not slow down the first requests.
+/// The delay after the start before one is created, so that it does not slow down the first requests.
 const DELAY: Duration = Duration::from_secs(5);
 
 /// The cache directories of a user, or of a systemd service: the variable with the directory, and the path
@@ -35,7 +35,7 @@ pub struct ClassArchive {
     home: PathBuf,
     class_path: String,
     key: String,
-    /// The directory in which one may be made.
+    /// The directory in which one may be created.
     place: Option<PathBuf>,
     found: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ impl ClassArchive {
         self.found.as_deref()
     }
 
-    /// Starts making one for the next start, if there is no valid one and there is a directory for it.
+    /// Starts to create one for the next start, if there is no valid one and there is a directory for it.
     /// Returns at once.
     pub fn make_if_missing(self) {
         let java = self.home.join("bin/java");
@@ -103,7 +103,7 @@ impl ClassArchive {
         let lock = File::create(place.join("lock")).map_err(|error| error.to_string())?;
         let is_free = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         if !is_free || self.fits(place).is_some() {
-            // Another process is making it, or has made it since this one started.
+            // Another process creates it, or has created it since this one started.
             return Ok(());
         }
         remove_unfinished(place);
@@ -136,7 +136,7 @@ impl ClassArchive {
 fn remove_unfinished(place: &Path) {
     let is_old = |path: &Path| {
         let changed = path.metadata().and_then(|facts| facts.modified());
-        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|since| since > PATIENCE))
+        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|since| since > CREATION_TIMEOUT))
     };
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -191,7 +191,7 @@ mod tests {
         for path in [&left, &current, &archive] {
             File::create(path).unwrap();
         }
-        let before = SystemTime::now() - 2 * PATIENCE;
+        let before = SystemTime::now() - 2 * CREATION_TIMEOUT;
         for path in [&left, &archive] {
             File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
         }

@@ -1,9 +1,8 @@
-//! Informs a core that something has happened on Java's threads: a list, and one wake-up for all entries in
-//! it.
+//! Informs a core of events on Java's threads: a list, and one wake-up for all entries in it.
 //!
 //! Waking a core costs a system call and, if it sleeps, tens of microseconds. So a thread that has more work
-//! adds finished exchanges to the list, and wakes the core with the last one, or after a while; the
-//! [`Monitor`](crate::monitor::Monitor) makes sure that no entry is forgotten.
+//! adds finished exchanges to the list, and wakes the core with the last one, or after some time; the
+//! [`Monitor`](crate::monitor::Monitor) makes sure that every entry is reported.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +11,13 @@ use std::task::{Poll, Waker};
 
 use crate::monitor::{CheckResult, Checked};
 
-/// Something that a core waits for: a Java call.
+/// An event for a core: of a Java call.
 pub trait Announced: Send + Sync {
     /// Takes the wakers of the core's tasks.
     fn take_wakers(&self) -> [Option<Waker>; 2];
 }
 
-/// The exchanges that a core must look at.
+/// The exchanges that a core must check.
 #[derive(Default)]
 pub struct CoreQueue {
     list: Mutex<List>,

@@ -12,7 +12,7 @@ use crate::settings::RouteSettings;
 /// The beginning of the names of such directories.
 const PREFIX: &str = "touchstone-java-";
 
-/// The file that is locked while the process that uses the directory lives.
+/// The file that is locked while the process that uses the directory runs.
 const ALIVE: &str = "alive";
 
 /// A directory for temporary files that only this user can read.
@@ -22,7 +22,7 @@ pub struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// Makes a new directory. Removes the directories that killed processes have left.
+    /// Creates a new directory. Removes the directories of killed processes.
     pub fn new() -> io::Result<PrivateDirectory> {
         let temporary = temporary_directory();
         remove_dead(&temporary);
@@ -30,7 +30,7 @@ impl PrivateDirectory {
     }
 
     fn in_use(path: PathBuf) -> io::Result<PrivateDirectory> {
-        // The file is locked before it gets its name, so that it is never seen without its lock.
+        // The file is locked before it gets its name, so that it is never visible without its lock.
         let beside = path.join("alive.new");
         let alive = File::options().create_new(true).write(true).open(&beside)?;
         rustix::fs::flock(&alive, FlockOperation::NonBlockingLockExclusive)?;
@@ -75,7 +75,7 @@ fn new_directory(temporary: &Path) -> io::Result<PathBuf> {
         .map_or(0, |since| since.as_nanos() as u64);
     loop {
         let path = temporary.join(format!("{PREFIX}{}-{number:x}", std::process::id()));
-        // The directory must be new: one that another user has made is not used.
+        // The directory must be new: one that another user has created is not used.
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number = number.wrapping_add(1),
             result => return result.map(|()| path),
@@ -88,8 +88,8 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// Makes a directory with this name in `parent`, for files that will be executed or are private: only this
-/// user and root can read it, write to it or replace it. The error says why that is not possible.
+/// Creates a directory with this name in `parent`, for files that will be executed or are private: only this
+/// user and root can read it, write to it or replace it. The error describes why that is not possible.
 pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     // Symbolic links are resolved. Otherwise the directories of the links would have to be checked too.
@@ -137,7 +137,7 @@ pub fn stable_name(settings: &RouteSettings) -> String {
         .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
         .take(40)
         .collect();
-    // FNV-1a distinguishes files with the same name. An attacker gains nothing from a collision.
+    // FNV-1a distinguishes files with the same name. A collision is no advantage for an attacker.
     let text = format!("{source:?} {} {}", settings.context, settings.site);
     let hash = text
         .bytes()
@@ -163,7 +163,7 @@ mod tests {
         let dead = make();
         fs::write(dead.join(ALIVE), "").expect("a file");
         fs::write(dead.join("left"), "").expect("a file");
-        // A directory that is being made, and one with another name.
+        // A directory that is being created, and one with another name.
         let unlocked = make();
         fs::create_dir(around.path().join("other")).expect("a directory");
         fs::write(around.path().join("other").join(ALIVE), "").expect("a file");

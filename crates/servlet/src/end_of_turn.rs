@@ -27,7 +27,7 @@ impl EndOfTurn {
         }
     }
 
-    /// Called when no more requests will come.
+    /// Called when no more requests will arrive.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.wake();

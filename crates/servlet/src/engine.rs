@@ -42,7 +42,7 @@ pub struct Engine {
     archive: Mutex<Option<ClassArchive>>,
     /// Takes the result of starting the machine. The thread that reports the result takes the sender.
     start_outcome: Mutex<Option<SyncSender<Result<(), String>>>>,
-    /// The directory for files that the process needs only while it lives. It is removed at the end.
+    /// The directory for files that the process needs only while it runs. It is removed at the end.
     private: PathBuf,
     /// Keeps the lock of `private`, so that the next server removes it if this process is killed; `None` in a
     /// process that ends with Java, whose parent removes it.
@@ -64,7 +64,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// The directory of a process that ends with Java.
 static OWN_DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
-/// Says that this process only runs Java and ends with it. Its parent removes its directory. Must be called
+/// States that this process only runs Java and ends with it. Its parent removes its directory. Must be called
 /// before Java is started.
 pub fn end_with_java(directory: PathBuf) {
     let _ = OWN_DIRECTORY.set(directory);
@@ -155,7 +155,7 @@ pub fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
         Some(library) => library.clone(),
         None => usual_library()?,
     };
-    // Java finds shared classes only under the paths with which they were made.
+    // Java finds shared classes only under the paths with which they were archived.
     let library = library.canonicalize().unwrap_or(library);
     let mut jars: Vec<PathBuf> = std::fs::read_dir(&library)
         .map_err(|error| format!("{}: {error}", library.display()))?
@@ -398,7 +398,7 @@ impl Engine {
             "-Djava.awt.headless=true".to_string(),
             "--enable-native-access=ALL-UNNAMED".to_string(),
         ];
-        // Tomcat needs access to these packages to end threads that an application has left, as in its own
+        // Tomcat needs access to these packages to end threads of a stopped application, as in its own
         // catalina.sh.
         for package in ["java.lang", "java.lang.reflect", "java.io", "java.util", "java.util.concurrent"] {
             options.push(format!("--add-opens=java.base/{package}=ALL-UNNAMED"));
@@ -406,13 +406,13 @@ impl Engine {
         options.push("--add-opens=java.rmi/sun.rmi.transport=ALL-UNNAMED".to_string());
         let archive = self.archive.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(archive) = archive.as_ref().and_then(ClassArchive::path) {
-            // If the machine cannot use it all the same, it need not report that.
+            // If the machine cannot use it, it need not report that.
             options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
             options.extend(["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"].map(str::to_string));
         }
         drop(archive);
         if self.ends_with_java {
-            // However the process ends, its parent removes the files that it and its applications have left.
+            // After any end of the process, its parent removes the files of it and its applications.
             options.push(format!("-Djava.io.tmpdir={}", self.private.join("tmp").display()));
             options.push("-XX:+PerfDisableSharedMem".to_string());
         }
@@ -424,12 +424,12 @@ impl Engine {
     }
 }
 
-/// Called when the machine wants to end the process: an application has called Runtime.exit, or the machine
-/// has abandoned.
+/// Called when the machine is about to end the process: an application has called Runtime.exit, or the
+/// machine has failed.
 ///
 /// All of Java's threads have stopped by then and do not run again. A process that only runs applications
-/// ends, and the next one takes over. The server has its own threads and continues with everything else, so
-/// this thread, which belongs to the machine, never returns.
+/// ends, and the next one replaces it. The server has its own threads and continues without Java, so this
+/// thread, which belongs to the machine, never returns.
 extern "C" fn on_exit(code: std::ffi::c_int) {
     on_abort();
     if let Some(engine) = ENGINE.get()
@@ -444,8 +444,8 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
 
 /// Called when the machine has aborted. If it was running, this is a fault in it, and the process ends as
 /// Java ends it, with all information for finding the fault. If it was starting, it cannot run with its
-/// options. It has done nothing yet, so the server continues without it. The thread that was starting it
-/// never returns.
+/// options. It has not run yet, so the server continues without it. The thread that was starting it never
+/// returns.
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };
     let message = "Java did not start; its messages are in the standard error of the server";
@@ -461,7 +461,7 @@ impl Engine {
         let message = format!("an application has ended Java (exit code {code})");
         if self.ends_with_java {
             log(0, &message);
-            // SAFETY: this ends the process at once, without anything that might wait for Java.
+            // SAFETY: this ends the process at once, without a step that might wait for Java.
             unsafe { libc::_exit(code) };
         }
         log(

@@ -18,11 +18,11 @@ use touchstone_http::request::{Expectation, RequestHead};
 
 /// The client uses TLS.
 const IS_SECURE: u32 = 1;
-/// The client waits until it is asked for its body.
+/// The client waits for `100 Continue` before it sends its body.
 const EXPECTS_CONTINUE: u32 = 2;
 /// There is a body.
 const HAS_BODY: u32 = 4;
-/// The client asks to switch protocols.
+/// The client requests a switch of protocols.
 const MAY_SWITCH: u32 = 8;
 /// The answer has no body.
 const IS_HEAD: u32 = 16;
@@ -36,11 +36,11 @@ const TEXTS_AT: usize = 52;
 /// The facts that a handler adds to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct HandlerFacts<'a> {
-    /// The path that the application should see.
+    /// The path for the application.
     pub path: &'a [u8],
     /// There is a body.
     pub has_body: bool,
-    /// The client asks to switch protocols.
+    /// The client requests a switch of protocols.
     pub may_switch: bool,
 }
 
@@ -188,7 +188,7 @@ pub fn set_number(request: &mut [u8], value: i32) {
 }
 
 /// Method and path of a request, for the log.
-pub fn what(request: &[u8]) -> String {
+pub fn description(request: &[u8]) -> String {
     let text = |at: usize| {
         let (length, rest) = request.get(at..)?.split_first_chunk::<4>()?;
         rest.get(..u32::from_le_bytes(*length) as usize)

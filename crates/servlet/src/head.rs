@@ -1,5 +1,5 @@
 //! The head of an answer in Java's form: the length of the field lines, the status, the length of the body;
-//! then free space, in which the server can put a whole head directly before the body, and the lines.
+//! then free space, in which the server can write a whole head directly before the body, and the lines.
 
 use std::fmt;
 

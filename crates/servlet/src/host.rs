@@ -129,16 +129,16 @@ struct CoreRequest {
     /// Bytes of the answer that were not sent to the client yet.
     unsent_bytes: Cell<usize>,
     has_room: Notify,
-    /// The server was asked for a part of the body, which has not arrived yet.
-    is_asked: Cell<bool>,
-    body_came: Notify,
+    /// Java has requested a part of the body, which has not arrived yet.
+    is_requested: Cell<bool>,
+    body_arrived: Notify,
 }
 
 impl CoreRequest {
     /// Called when the requested part of the body has arrived, or will not arrive.
-    fn ask_no_more(&self) {
-        self.is_asked.set(false);
-        self.body_came.notify_one();
+    fn end_body_request(&self) {
+        self.is_requested.set(false);
+        self.body_arrived.notify_one();
     }
 }
 
@@ -167,7 +167,7 @@ impl Connection {
         connection.queue.close();
         connection.end_of_turn.close();
         let under_way = std::mem::take(&mut *connection.under_way.borrow_mut());
-        under_way.values().for_each(|request| request.java_call.client_has_left());
+        under_way.values().for_each(|request| request.java_call.note_client_end());
     }
 
     async fn read(self: &Rc<Self>, mut from_server: OwnedReadHalf, quits: &Notify) {
@@ -206,15 +206,15 @@ impl Connection {
         match kind {
             Kind::Body => {
                 request.java_call.push_body(Bytes::copy_from_slice(payload));
-                request.ask_no_more();
+                request.end_body_request();
             }
             Kind::BodyEnd => {
                 request.java_call.end_body(Ok(payload.to_vec()));
-                request.ask_no_more();
+                request.end_body_request();
             }
             Kind::BodyFailed => {
                 request.java_call.end_body(Err(ClientDisconnected));
-                request.ask_no_more();
+                request.end_body_request();
             }
             Kind::Taken => {
                 let bytes = payload.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
@@ -223,9 +223,9 @@ impl Connection {
             }
             _ => {
                 self.under_way.borrow_mut().remove(&number);
-                request.java_call.client_has_left();
+                request.java_call.note_client_end();
                 request.has_room.notify_one();
-                request.ask_no_more();
+                request.end_body_request();
             }
         }
     }
@@ -239,7 +239,7 @@ impl Connection {
             Some(pool.clone() as _),
             PathKey::default(),
             flags.has_body,
-            flags.is_wanted,
+            flags.is_body_requested,
         );
         if pool.submit(java_call.clone(), flat.to_vec()).is_err() {
             let output = Output { end: Some(AnswerEnd::Unavailable), ..Output::default() };
@@ -250,22 +250,22 @@ impl Connection {
             java_call,
             unsent_bytes: Cell::new(0),
             has_room: Notify::new(),
-            is_asked: Cell::new(false),
-            body_came: Notify::new(),
+            is_requested: Cell::new(false),
+            body_arrived: Notify::new(),
         });
         self.under_way.borrow_mut().insert(number, request.clone());
         if flags.has_body {
-            tokio::task::spawn_local(self.clone().ask_for_body(number, request.clone()));
+            tokio::task::spawn_local(self.clone().request_body(number, request.clone()));
         }
         tokio::task::spawn_local(self.clone().answer(number, request));
     }
 
-    async fn ask_for_body(self: Rc<Self>, number: u32, request: Rc<CoreRequest>) {
-        while poll_fn(|context| request.java_call.poll_body_wanted(context)).await {
-            request.is_asked.set(true);
+    async fn request_body(self: Rc<Self>, number: u32, request: Rc<CoreRequest>) {
+        while poll_fn(|context| request.java_call.poll_body_requested(context)).await {
+            request.is_requested.set(true);
             self.outgoing.send(|frames| wire::append(frames, Kind::Wanted, number, &[]));
-            while request.is_asked.get() {
-                request.body_came.notified().await;
+            while request.is_requested.get() {
+                request.body_arrived.notified().await;
             }
         }
     }
@@ -278,7 +278,7 @@ impl Connection {
             self.send_answer(number, &output);
             if output.end.is_some() {
                 self.under_way.borrow_mut().remove(&number);
-                return request.ask_no_more();
+                return request.end_body_request();
             }
             while request.unsent_bytes.get() >= WINDOW_BYTES {
                 request.has_room.notified().await;

@@ -17,7 +17,7 @@ use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::request::{Expectation, Method};
 use touchstone_interfaces::ajp::Ambiguous;
 
-use crate::answers::{unavailable, whole};
+use crate::answers::{complete_answer, unavailable};
 use crate::call_durations::PathKey;
 use crate::caller::RouteCaller;
 use crate::core_queue::CoreQueue;
@@ -155,7 +155,7 @@ impl Handler for ServletOfCore {
     }
 }
 
-/// A request that was passed to Java. Dropping it informs Java that the core has given the request up.
+/// A request that was passed to Java. Dropping it informs Java that the core has cancelled the request.
 struct JavaRequest {
     /// Keeps the applications running, even if the configuration was replaced.
     _handler: Rc<ServletOfCore>,
@@ -177,9 +177,9 @@ impl JavaRequest {
 
 impl Drop for JavaRequest {
     fn drop(&mut self) {
-        self.java_call.client_has_left();
+        self.java_call.note_client_end();
         if let Some((link, number)) = &self.through {
-            link.let_go(*number);
+            link.release(*number);
         }
     }
 }
@@ -203,15 +203,15 @@ impl ServletOfCore {
         if written.len() > INPUT_BYTES {
             return Answer::error(431);
         }
-        let is_wanted = request.received.head.expectation == Expectation::None;
-        let flags = Flags { has_body: has_body || may_switch, is_wanted };
+        let is_body_requested = request.received.head.expectation == Expectation::None;
+        let flags = Flags { has_body: has_body || may_switch, is_body_requested };
         let is_head = request.received.method_text() == b"HEAD";
         let client = request.interim.clone();
         let client = client.as_deref();
-        // If a process ends, its requests get no answer; requests that change nothing are repeated once.
+        // If a process ends, its requests get no answer; requests with safe methods are repeated once.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
-            if let Some(java_request) = self.ask(written.clone(), PathKey::default(), flags).await
+            if let Some(java_request) = self.start_call(written.clone(), PathKey::default(), flags).await
                 && let Some(answer) = self.answer_of(java_request, is_head, client).await
             {
                 return answer;
@@ -226,7 +226,7 @@ impl ServletOfCore {
             && !flags.has_body
             && is_plain(&request)
             && self.is_quick(path);
-        let Some(java_request) = self.ask(written, path, flags).await else { return unavailable() };
+        let Some(java_request) = self.start_call(written, path, flags).await else { return unavailable() };
         if flags.has_body {
             let (java_call, through) = (java_request.java_call.clone(), java_request.through.clone());
             tokio::task::spawn_local(send_body(request.body, java_call, through));
@@ -241,12 +241,17 @@ impl ServletOfCore {
     }
 
     /// Passes the request to a thread, or to another process; `None` if neither has room.
-    async fn ask(self: &Rc<Self>, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<JavaRequest> {
+    async fn start_call(
+        self: &Rc<Self>,
+        written: Vec<u8>,
+        path: PathKey,
+        flags: Flags,
+    ) -> Option<JavaRequest> {
         let pool = self.route.pool().cloned();
-        // Another process reads the body as fast as it asks for it.
-        let is_wanted = flags.is_wanted && pool.is_some();
+        // Another process reads the body as fast as it requests it.
+        let is_body_requested = flags.is_body_requested && pool.is_some();
         let threads = pool.clone().map(|pool| pool as Arc<dyn Threads>);
-        let java_call = JavaCall::new(self.queue.clone(), threads, path, flags.has_body, is_wanted);
+        let java_call = JavaCall::new(self.queue.clone(), threads, path, flags.has_body, is_body_requested);
         let through = match pool {
             Some(pool) => {
                 if pool.submit(java_call.clone(), written).is_err() {
@@ -337,7 +342,7 @@ impl ServletOfCore {
             } else {
                 Some(pieces.into_iter().flatten().collect())
             };
-            return Some(whole(head, body.unwrap_or_default().into(), is_head));
+            return Some(complete_answer(head, body.unwrap_or_default().into(), is_head));
         }
         let declared = head.content_length;
         let answer = head.into_answer();
@@ -346,7 +351,7 @@ impl ServletOfCore {
         if end == Some(AnswerEnd::Whole) {
             sender.finish_with_trailers(trailers);
         } else if end.is_some() {
-            // The beginning was sent, and the client sees that the end is missing.
+            // The beginning was sent, and the client detects that the end is missing.
             drop(sender);
         } else {
             tokio::task::spawn_local(pass_on(java_request, sender));
@@ -390,7 +395,7 @@ async fn pass_on(java_request: JavaRequest, mut sender: pipe::Sender) {
 
 /// Passes the request's body to Java, as fast as Java reads it.
 async fn send_body(mut body: Receiver, java_call: Arc<JavaCall>, through: Option<(Rc<Link>, u32)>) {
-    while poll_fn(|context| java_call.poll_body_wanted(context)).await {
+    while poll_fn(|context| java_call.poll_body_requested(context)).await {
         let piece = tokio::select! {
             piece = body.next() => piece,
             () = poll_fn(|context| java_call.poll_ended(context)) => return,

@@ -91,7 +91,7 @@ impl Output {
 pub struct JavaCall {
     /// The threads on which Java runs; `None` if Java runs in another process.
     threads: Option<Arc<dyn Threads>>,
-    /// The key of its path, for which the duration of calls is known.
+    /// The key of its path, for which the durations of calls are stored.
     path: PathKey,
     /// The time at which it began.
     since: Instant,
@@ -104,7 +104,7 @@ pub struct JavaCall {
 struct State {
     /// The queue of its core; `None` while it is called on the thread of its connection.
     core: Option<Arc<CoreQueue>>,
-    /// Set while it is called on the thread of its connection. The connection must go back to its core before
+    /// Set while it is called on the thread of its connection. The connection must return to its core before
     /// the core gets any output.
     connection_return: Option<Arc<dyn ConnectionReturn>>,
     output: Output,
@@ -114,17 +114,17 @@ struct State {
     body_end: Option<Result<(), ClientDisconnected>>,
     /// The trailers of the request's body.
     body_trailers: Vec<u8>,
-    /// Java wants the body.
-    is_wanted: bool,
-    client_is_gone: bool,
+    /// Java requests the body.
+    is_body_requested: bool,
+    client_has_disconnected: bool,
     has_ended: bool,
     /// Its slab and its number in Java.
     place: Option<(i32, i32)>,
     is_async: bool,
     /// The answer is complete while the call continues. It has this many bytes of the slab's output.
     complete_bytes: Option<usize>,
-    wants_readable: bool,
-    wants_writable: bool,
+    needs_read_event: bool,
+    needs_write_event: bool,
     /// It is in the core's queue.
     is_announced: bool,
     answer_waker: Option<Waker>,
@@ -136,24 +136,24 @@ impl State {
         State {
             connection_return: Some(connection_return),
             body_end: Some(Ok(())),
-            is_wanted: true,
+            is_body_requested: true,
             ..State::default()
         }
     }
 }
 
 impl JavaCall {
-    /// A request for the threads of a route. If the client waits until it is asked for its body, the body is
-    /// not read before Java wants it.
+    /// A request for the threads of a route. If the client waits for `100 Continue`, the body is not read
+    /// before Java requests it.
     pub fn new(
         core: Arc<CoreQueue>,
         threads: Option<Arc<dyn Threads>>,
         path: PathKey,
         has_body: bool,
-        is_wanted: bool,
+        is_body_requested: bool,
     ) -> Arc<JavaCall> {
         let body_end = if has_body { None } else { Some(Ok(())) };
-        let state = State { core: Some(core), body_end, is_wanted, ..State::default() };
+        let state = State { core: Some(core), body_end, is_body_requested, ..State::default() };
         Arc::new(JavaCall {
             threads,
             path,
@@ -241,7 +241,7 @@ impl JavaCall {
         }
         let was_full = state.unsent_bytes >= UNSENT_BYTES;
         state.unsent_bytes = 0;
-        if std::mem::replace(&mut state.wants_writable, false) {
+        if std::mem::replace(&mut state.needs_write_event, false) {
             self.post(&state, Event::Writable);
         }
         drop(state);
@@ -251,14 +251,14 @@ impl JavaCall {
         Poll::Ready(output)
     }
 
-    /// Ready with true when there is room for more of the body and Java wants it; ready with false when the
-    /// body is not needed any more.
-    pub fn poll_body_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
+    /// Ready with true when there is room for more of the body and Java requests it; ready with false when
+    /// the body is not needed any more.
+    pub fn poll_body_requested(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.lock();
-        if state.client_is_gone || state.has_ended || state.body_end.is_some() {
+        if state.client_has_disconnected || state.has_ended || state.body_end.is_some() {
             return Poll::Ready(false);
         }
-        if state.is_wanted && state.body_bytes < BODY_BYTES {
+        if state.is_body_requested && state.body_bytes < BODY_BYTES {
             return Poll::Ready(true);
         }
         state.body_waker = Some(context.waker().clone());
@@ -268,16 +268,16 @@ impl JavaCall {
     /// Ready when Java has ended its answer.
     pub fn poll_ended(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        if state.has_ended || state.client_is_gone {
+        if state.has_ended || state.client_has_disconnected {
             return Poll::Ready(());
         }
         state.body_waker = Some(context.waker().clone());
         Poll::Pending
     }
 
-    /// Says that a part of the body will come. Java wants more only when it asks again.
+    /// Notes that a part of the body will arrive. No more is sent before Java requests more again.
     pub fn is_served(&self) {
-        self.lock().is_wanted = false;
+        self.lock().is_body_requested = false;
     }
 
     /// Adds a piece of the body.
@@ -298,20 +298,20 @@ impl JavaCall {
     }
 
     fn body_has_changed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        if std::mem::replace(&mut state.wants_readable, false) {
+        if std::mem::replace(&mut state.needs_read_event, false) {
             self.post(&state, Event::Readable);
         }
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Called when the client has disconnected, or has got everything that it will get.
-    pub fn client_has_left(self: &Arc<Self>) {
+    /// Called when the client has disconnected, or has received its whole answer.
+    pub fn note_client_end(self: &Arc<Self>) {
         let mut state = self.lock();
-        if state.client_is_gone || state.has_ended {
+        if state.client_has_disconnected || state.has_ended {
             return;
         }
-        state.client_is_gone = true;
+        state.client_has_disconnected = true;
         if state.is_async {
             self.post(&state, Event::ClientGone);
         }
@@ -336,10 +336,10 @@ impl JavaCall {
         self.path
     }
 
-    /// Called when the call of this number takes long. Its connection goes back to its core, with the answer
-    /// if that is complete. `written` returns the given number of bytes that Java has written. Returns false
-    /// if the connection has already gone back, or the call has ended.
-    pub fn takes_long<'a>(
+    /// Called when the call of this number takes long. Its connection returns to its core, with the answer if
+    /// that is complete. `written` returns the given number of bytes that Java has written. Returns false if
+    /// the connection has already returned, or the call has ended.
+    pub fn handle_long_call<'a>(
         self: &Arc<Self>,
         number: i32,
         written: impl FnOnce(usize) -> Result<Piece<'a>, Fault>,
@@ -349,7 +349,7 @@ impl JavaCall {
         if is_it {
             self.send_back(&mut state);
             if let Some(Ok(piece)) = state.complete_bytes.map(written) {
-                self.take_whole(state, piece);
+                self.handle_complete(state, piece);
             }
         }
         is_it
@@ -357,7 +357,7 @@ impl JavaCall {
 
     /// Called when the answer is complete, in the first bytes of the slab's output, while the call continues.
     /// The client gets it now. On the thread of a connection the monitor does this, so that calls that return
-    /// at once cost nothing.
+    /// at once need no extra work.
     pub fn complete(self: &Arc<Self>, piece: Piece<'_>, bytes: usize) {
         let mut state = self.lock();
         if state.has_ended {
@@ -366,11 +366,11 @@ impl JavaCall {
         if state.connection_return.is_some() {
             state.complete_bytes = Some(bytes);
         } else {
-            self.take_whole(state, piece);
+            self.handle_complete(state, piece);
         }
     }
 
-    fn take_whole(self: &Arc<Self>, mut state: MutexGuard<'_, State>, piece: Piece<'_>) {
+    fn handle_complete(self: &Arc<Self>, mut state: MutexGuard<'_, State>, piece: Piece<'_>) {
         state.has_ended = true;
         take_in(&mut state, piece, Vec::new());
         state.output.end = Some(AnswerEnd::Whole);
@@ -381,7 +381,7 @@ impl JavaCall {
         }
     }
 
-    /// Called when it must wait for its application. It is in no call meanwhile.
+    /// Called when it must wait for its application. It is in no call during the wait.
     pub fn wait_for_application(self: &Arc<Self>) {
         let mut state = self.lock();
         state.place = None;
@@ -389,7 +389,7 @@ impl JavaCall {
     }
 
     /// Called when the call has ended on the thread of its connection. Returns false if the connection has
-    /// gone back to its core, which must be notified of the end.
+    /// returned to its core, which must be notified of the end.
     pub fn end_direct_call(&self) -> bool {
         let mut state = self.lock();
         let end_direct_call = state.connection_return.take().is_some();
@@ -407,7 +407,7 @@ impl JavaCall {
 
     /// Whether no client waits for the answer any more.
     pub fn has_no_client(&self) -> bool {
-        self.lock().client_is_gone
+        self.lock().client_has_disconnected
     }
 
     /// Called when Java gets it.
@@ -420,7 +420,7 @@ impl JavaCall {
         let mut state = self.lock();
         self.send_back(&mut state);
         state.is_async = true;
-        if state.client_is_gone {
+        if state.client_has_disconnected {
             self.post(&state, Event::ClientGone);
         }
     }
@@ -459,17 +459,17 @@ impl JavaCall {
 
     /// Cuts it off: the client gets no more of the answer, and Java can neither write nor read any more.
     pub fn cut(self: &Arc<Self>) {
-        self.client_has_left();
+        self.note_client_end();
         self.finish(None, AnswerEnd::Broken, true);
     }
 
     /// Writes a piece of the answer. If it may wait, it waits while too many bytes were not sent yet.
     pub fn write(self: &Arc<Self>, piece: Piece<'_>, may_wait: bool) -> Result<(), ClientDisconnected> {
         let mut state = self.lock();
-        while may_wait && state.unsent_bytes >= UNSENT_BYTES && !state.client_is_gone {
+        while may_wait && state.unsent_bytes >= UNSENT_BYTES && !state.client_has_disconnected {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.client_is_gone || state.has_ended {
+        if state.client_has_disconnected || state.has_ended {
             return Err(ClientDisconnected);
         }
         take_in(&mut state, piece, Vec::new());
@@ -477,11 +477,11 @@ impl JavaCall {
         Ok(())
     }
 
-    /// Whether there is room. If not, an event is sent when there is.
+    /// Whether there is room. If not, an event is sent when there is room.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
-        let has_room = state.unsent_bytes < UNSENT_BYTES || state.client_is_gone;
-        state.wants_writable = !has_room;
+        let has_room = state.unsent_bytes < UNSENT_BYTES || state.client_has_disconnected;
+        state.needs_write_event = !has_room;
         has_room
     }
 
@@ -494,7 +494,7 @@ impl JavaCall {
     ) -> Result<Option<usize>, ClientDisconnected> {
         let mut state = self.lock();
         loop {
-            if state.client_is_gone {
+            if state.client_has_disconnected {
                 return Err(ClientDisconnected);
             }
             if let Some(piece) = state.body.front_mut() {
@@ -516,21 +516,21 @@ impl JavaCall {
                 None => {}
             }
             if !waits {
-                drop(self.want(state));
+                drop(self.request_body(state));
                 return Ok(Some(0));
             }
-            if !state.is_wanted {
-                // The lock was released meanwhile, so the state is checked again before waiting.
-                state = self.want(state);
+            if !state.is_body_requested {
+                // The lock was released in between, so the state is checked again before waiting.
+                state = self.request_body(state);
                 continue;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Asks for the body, if that was not done before.
-    fn want<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        if std::mem::replace(&mut state.is_wanted, true) {
+    /// Requests the body, if that was not done before.
+    fn request_body<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if std::mem::replace(&mut state.is_body_requested, true) {
             return state;
         }
         self.announce(state, true);
@@ -555,7 +555,7 @@ impl JavaCall {
     /// Adds an interim response 103 with these field lines.
     pub fn hint(self: &Arc<Self>, lines: &[u8]) {
         let mut state = self.lock();
-        if state.output.early_hints.len() < MOST_INTERIM && !state.client_is_gone {
+        if state.output.early_hints.len() < MOST_INTERIM && !state.client_has_disconnected {
             state.output.early_hints.push(lines.to_vec());
             self.announce(state, true);
         }
@@ -566,19 +566,19 @@ impl JavaCall {
         self.lock().output.trailers = lines.to_vec();
     }
 
-    /// Asks for an event when something may be read.
-    pub fn want_readable(self: &Arc<Self>) {
-        let mut state = self.want(self.lock());
+    /// Requests an event when data may be read.
+    pub fn request_read_event(self: &Arc<Self>) {
+        let mut state = self.request_body(self.lock());
         if state.body_bytes > 0 || state.body_end.is_some() {
             self.post(&state, Event::Readable);
         } else {
-            state.wants_readable = true;
+            state.needs_read_event = true;
         }
     }
 
-    /// Lets the client send its body.
+    /// Sends `100 Continue`, so that the client sends its body.
     pub fn acknowledge(self: &Arc<Self>) {
-        drop(self.want(self.lock()));
+        drop(self.request_body(self.lock()));
     }
 }
 
@@ -594,7 +594,7 @@ fn take_in(state: &mut State, piece: Piece<'_>, mut buffer: Vec<u8>) {
     if piece.head.is_some() {
         state.output.head = piece.head;
     }
-    if !piece.body.is_empty() && !state.client_is_gone {
+    if !piece.body.is_empty() && !state.client_has_disconnected {
         state.unsent_bytes += piece.body.len();
         buffer.clear();
         buffer.extend_from_slice(piece.body);
@@ -610,8 +610,8 @@ mod tests {
         JavaCall::new(Arc::default(), None, PathKey::default(), has_body, false)
     }
 
-    fn poll<T>(ask: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-        ask(&mut Context::from_waker(Waker::noop()))
+    fn poll<T>(poll_function: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        poll_function(&mut Context::from_waker(Waker::noop()))
     }
 
     fn piece(body: &[u8]) -> Piece<'_> {
@@ -621,9 +621,9 @@ mod tests {
     #[test]
     fn a_body_is_wanted_when_java_reads_it_and_arrives_in_order() {
         let java_call = java_call(true);
-        assert!(poll(|context| java_call.poll_body_wanted(context)).is_pending());
+        assert!(poll(|context| java_call.poll_body_requested(context)).is_pending());
         assert_eq!(java_call.read(false, |_| 0), Ok(Some(0)));
-        assert_eq!(poll(|context| java_call.poll_body_wanted(context)), Poll::Ready(true));
+        assert_eq!(poll(|context| java_call.poll_body_requested(context)), Poll::Ready(true));
         let reader = java_call.clone();
         let java = std::thread::spawn(move || {
             let mut all = Vec::new();
@@ -639,7 +639,7 @@ mod tests {
         assert_eq!(java.join().unwrap(), b"abc");
         assert_eq!(java_call.readable(), Ok(None));
         assert_eq!(java_call.take_body_trailers(), b"A: b\r\n");
-        assert_eq!(poll(|context| java_call.poll_body_wanted(context)), Poll::Ready(false));
+        assert_eq!(poll(|context| java_call.poll_body_requested(context)), Poll::Ready(false));
     }
 
     #[test]
@@ -653,7 +653,7 @@ mod tests {
         let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
         assert_eq!(output.pieces[0].len(), UNSENT_BYTES);
         assert_eq!(java.join().unwrap(), Ok(()));
-        java_call.client_has_left();
+        java_call.note_client_end();
         assert_eq!(java_call.write(piece(b"lost"), true), Err(ClientDisconnected));
         assert_eq!(java_call.read(true, |_| 0), Err(ClientDisconnected));
     }

@@ -22,7 +22,7 @@ static RUNTIME: OnceLock<JavaRuntime> = OnceLock::new();
 
 /// The state of this process. Only threads that an engine has started may call this.
 pub fn of_process() -> &'static JavaRuntime {
-    RUNTIME.get().expect("Java's threads come from an engine")
+    RUNTIME.get().expect("an engine starts Java's threads")
 }
 
 /// The state of this process, if Java was ever started.

@@ -18,7 +18,7 @@
 //! | `caller` | short calls on the thread of the connection itself |
 //! | `call_durations` | which calls are short |
 //! | `end_of_turn` | wakes threads once for all requests that a core has read in a turn |
-//! | `core_queue`, `monitor` | wakes cores once for many answers, and makes sure that none is forgotten |
+//! | `core_queue`, `monitor` | wakes cores once for many answers, and makes sure that none is lost |
 //! | `slab` | buffers that Java and the server share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in these buffers |
 //! | `answers` | makes answers for clients from them |
@@ -27,7 +27,7 @@
 //! | `jvm`, `natives` | the machine, and the functions that it may call |
 //! | `server_log` | lines for the error log |
 //! | `status` | the state of applications, for operators |
-//! | `before_start` | checks before anything is started |
+//! | `before_start` | checks before the start of Java |
 
 mod answers;
 pub mod before_start;

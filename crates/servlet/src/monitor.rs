@@ -13,13 +13,13 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// The time between two checks if there are only calls on threads of connections, which rarely wait.
 const CALL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// After this many checks that found nothing, it sleeps until it is called.
+/// After this many checks without work, it sleeps until it is called.
 const IDLE_CHECKS: u32 = 20;
 
 /// What a check has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckResult {
-    /// Nothing to do.
+    /// No work.
     Nothing,
     /// Calls on threads of connections.
     Calls,
@@ -27,9 +27,9 @@ pub enum CheckResult {
     Work,
 }
 
-/// Something that is checked: a pool, the queue of a core, or the calls of a thread.
+/// An object that is checked: a pool, the queue of a core, or the calls of a thread.
 pub trait Checked: Send + Sync {
-    /// Does what was left undone.
+    /// Does the work that woke no thread.
     fn check(self: Arc<Self>) -> CheckResult;
 }
 
@@ -93,7 +93,7 @@ impl Monitor {
         }
     }
 
-    /// Checks everything. Returns the time until the next check; `None`: there was no work.
+    /// Checks all objects. Returns the time until the next check; `None`: there was no work.
     fn check_all(&self) -> Option<Duration> {
         let mut watched = self.lock();
         let (mut found, mut found_calls) = (false, false);

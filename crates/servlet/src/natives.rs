@@ -67,7 +67,7 @@ extern "system" fn available(_env: *mut JNIEnv, _class: jclass, slab: jint) -> j
 
 extern "system" fn want_read(_env: *mut JNIEnv, _class: jclass, slab: jint) {
     if let Some((_, java_call)) = under_way(slab) {
-        java_call.want_readable();
+        java_call.request_read_event();
     }
 }
 
@@ -98,7 +98,7 @@ extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length:
     slab.set_java_call(None);
     let piece = head::read(written).map_err(|fault| refuse(&fault)).ok();
     java_call.finish(piece, if is_whole { AnswerEnd::Whole } else { AnswerEnd::Broken }, true);
-    java_runtime::of_process().slabs().give_back(java_call.route(), slab);
+    java_runtime::of_process().slabs().release_slab(java_call.route(), slab);
 }
 
 extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {
@@ -110,7 +110,7 @@ extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {
 extern "system" fn complete(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
     let Some((slab, java_call)) = under_way(slab) else { return };
     let length = usize::try_from(length).unwrap_or(0);
-    // SAFETY: as in `drain`. Java changes nothing of it until the request has ended.
+    // SAFETY: as in `drain`. Java does not change it until the request has ended.
     if let Ok(piece) = head::read(unsafe { slab.output.get(length) }) {
         java_call.complete(piece, length);
     }
@@ -146,7 +146,7 @@ extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {
 extern "system" fn request_trailers(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jint {
     let Some((slab, java_call)) = under_way(slab) else { return 0 };
     let lines = java_call.take_body_trailers();
-    // If the lines do not fit, all of them are left out, so that no line is cut.
+    // If the lines do not fit, all of them are omitted, so that no line is cut.
     if lines.len() > INPUT_BYTES {
         return 0;
     }

@@ -1,10 +1,10 @@
 //! Path parameters, such as `;jsessionid=…`.
 //!
 //! For the server a semicolon is an ordinary character; Tomcat removes it and the text up to the next slash.
-//! So `/shop/x/..;/admin` is one path for the server's access rules and another for Tomcat, which has allowed
-//! many attacks on a Tomcat behind another server. Here both use the same path: a request with a semicolon
-//! passes through the server's routes once more with the path that Tomcat will read, as with containers
-//! behind AJP. Caches do not store the answer.
+//! So `/shop/x/..;/admin` is one path for the server's access rules and another for Tomcat, which has made
+//! many attacks on a Tomcat behind another server possible. Here both use the same path: a request with a
+//! semicolon passes through the server's routes once more with the path that Tomcat will read, as with
+//! containers behind AJP. Caches do not store the answer.
 
 use std::borrow::Cow;
 

@@ -2,9 +2,9 @@
 //!
 //! Waking a sleeping thread costs tens of microseconds, and a surplus thread costs context switches.
 //! Therefore a thread that has just had work checks for more for a short time before it sleeps, if a
-//! processor is free. As many threads as there are processors take requests at once. More threads are added
-//! only when requests stay in the queue because the running threads wait for something else. Each route has
-//! its own threads, so that stuck applications do not block other routes.
+//! processor is free. As many threads as there are processors start with requests at once. More threads are
+//! added only when requests stay in the queue because the running threads wait for other events. Each route
+//! has its own threads, so that stuck applications do not block other routes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ pub struct PoolStatus {
     pub most_waiting: u64,
     /// Requests that wait for an application which is being started.
     pub held: u64,
-    /// Requests that were given to these threads.
+    /// Requests that were passed to these threads.
     pub requests: u64,
     /// Requests that were answered on the thread of their connection.
     pub calls: u64,

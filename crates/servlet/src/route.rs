@@ -124,7 +124,7 @@ impl Route {
                 let child = child.clone();
                 // The last reference may be dropped on a core, which must not wait.
                 std::thread::spawn(move || {
-                    child.ask_to_stop();
+                    child.request_stop();
                     child.wait_for_end();
                 });
             }

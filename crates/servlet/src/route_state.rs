@@ -1,4 +1,4 @@
-//! The state of a route's applications, as its requests see it.
+//! The state of a route's applications, in the form for its requests.
 
 /// The state of a route's applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ struct ActiveRoutes {
     configuration: u64,
 }
 
-/// A route with the number of the last configuration that wants it.
+/// A route with the number of the last configuration that uses it.
 struct RouteUse {
     route: Weak<Route>,
     by: u64,
@@ -31,12 +31,12 @@ fn in_use() -> MutexGuard<'static, ActiveRoutes> {
     IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Called when a configuration is being opened. It then [gets](get) the routes that it wants.
+/// Called when a configuration is being opened. It then [gets](get) the routes that it uses.
 pub fn begin_configuration() {
     in_use().configuration += 1;
 }
 
-/// Called when the configuration is in use. Routes that it does not want end with their last requests.
+/// Called when the configuration is in use. Routes that it does not use end with their last requests.
 pub fn end_unwanted() {
     let mut in_use = in_use();
     let configuration = in_use.configuration;
@@ -45,7 +45,7 @@ pub fn end_unwanted() {
     unwanted.iter().filter_map(|wanted| wanted.route.upgrade()).for_each(|route| route.drain());
 }
 
-/// The routes that the present configuration wants.
+/// The routes that the present configuration uses.
 pub fn in_use_now() -> Vec<Arc<Route>> {
     let in_use = in_use();
     let wanted = in_use.routes.iter().filter(|wanted| wanted.by == in_use.configuration);

@@ -66,7 +66,7 @@ pub struct RouteSettings {
     pub context: String,
     /// Where they run.
     pub isolation: Isolation,
-    /// Another process waits to take over.
+    /// Another process waits to replace it.
     pub standby: bool,
     /// The name of this server among those that a proxy chooses from.
     pub node: String,
@@ -80,7 +80,7 @@ pub struct RouteSettings {
     pub convert: Convert,
     /// Whether error pages show the text that applications pass to `sendError`.
     pub error_text: bool,
-    /// The port for requests that an application wants over HTTPS.
+    /// The port for requests that an application requires over HTTPS.
     pub https_port: u16,
     /// The longest form that is parsed into parameters.
     pub form_bytes: u64,
@@ -135,8 +135,8 @@ impl RouteSettings {
         source.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// The settings as `Applications.java` reads them, with the directory for the applications' files and, if
-    /// there is one, the directory for converted applications.
+    /// The settings in the form that `Applications.java` reads, with the directory for the applications'
+    /// files and, if there is one, the directory for converted applications.
     pub fn properties(&self, work: &Path, converted: Option<&Path>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {

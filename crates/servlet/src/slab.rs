@@ -67,8 +67,8 @@ impl Slabs {
         Ok(slab)
     }
 
-    /// Gives back a slab that no request uses any more.
-    pub fn give_back(&self, route: i32, slab: Arc<Slab>) {
+    /// Returns a slab that no request uses any more.
+    pub fn release_slab(&self, route: i32, slab: Arc<Slab>) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push((route, slab));
     }
 

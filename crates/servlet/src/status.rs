@@ -1,7 +1,7 @@
 //! The state of applications, of their threads and of the machines that run them, for operators.
 //!
 //! The state of a route in this process is read through Java; that of a child process through the child's
-//! socket. A machine that does not answer within a second is left out, so that one that hangs does not delay
+//! socket. A machine that does not answer within a second is omitted, so that one that hangs does not delay
 //! the result.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::route_state::RouteState;
 use crate::routes;
 
 /// How long a machine may take to answer.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// All routes with applications, and all machines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,13 +41,13 @@ pub struct RouteStatus {
     pub source: String,
     /// Its applications run in a process of their own.
     pub is_isolated: bool,
-    /// The applications can be asked, unless they fail themselves.
+    /// The applications can be called, unless they fail themselves.
     pub is_ready: bool,
     /// The state in one word.
     pub state: String,
     /// Its threads and its queue.
     pub threads: PoolStatus,
-    /// Its applications, and what was counted of their requests; nothing if Java did not answer.
+    /// Its applications, and the counts of their requests; empty if Java did not answer.
     pub java: Option<RouteInJava>,
 }
 
@@ -151,19 +151,21 @@ struct Process {
     routes: HashMap<i32, RouteInJava>,
 }
 
-/// The state of all routes of the server. Waits for the machines, each for at most [`PATIENCE`].
+/// The state of all routes of the server. Waits for the machines, each for at most [`ANSWER_TIMEOUT`].
 pub fn of_server() -> Status {
     let routes = routes::in_use_now();
     let has_local = routes.iter().any(|route| route.pool().is_some());
-    let mut here = if has_local { ask_java() } else { None };
+    let mut own_process = if has_local { query_java() } else { None };
     let mut status = Status::default();
-    status.machines.extend(here.as_ref().map(|process| process.machine.clone()));
+    status.machines.extend(own_process.as_ref().map(|process| process.machine.clone()));
     for route in &routes {
         let mut found = of_route(route);
         match route.child() {
-            None => found.java = here.as_mut().and_then(|process| process.routes.remove(&route.id)),
+            None => found.java = own_process.as_mut().and_then(|process| process.routes.remove(&route.id)),
             Some(child) => {
-                let told = (route.state() == RouteState::Ready).then(|| child.ask_status(PATIENCE)).flatten();
+                let told = (route.state() == RouteState::Ready)
+                    .then(|| child.query_status(ANSWER_TIMEOUT))
+                    .flatten();
                 let told =
                     told.and_then(|text| serde_json::from_slice::<Status>(&text).ok()).unwrap_or_default();
                 if let Some(inner) = told.routes.into_iter().next() {
@@ -205,24 +207,24 @@ fn of_route(route: &Arc<Route>) -> RouteStatus {
 /// A thread calls Java. There is only one at a time, because it never ends if Java does not answer.
 static IS_ASKING: AtomicBool = AtomicBool::new(false);
 
-fn ask_java() -> Option<Process> {
+fn query_java() -> Option<Process> {
     let runtime = java_runtime::if_started()?;
     runtime.machine()?;
     if runtime.has_ended() || IS_ASKING.swap(true, Ordering::AcqRel) {
         return None;
     }
     let (tell, told) = sync_channel(1);
-    let ask = move || {
+    let query = move || {
         let answer = runtime.machine().and_then(|machine| machine.attach("status").ok()?.status().ok());
         IS_ASKING.store(false, Ordering::Release);
         // The caller may have stopped waiting.
         let _ = tell.send(answer);
     };
-    if std::thread::Builder::new().name("servlet-status".to_string()).spawn(ask).is_err() {
+    if std::thread::Builder::new().name("servlet-status".to_string()).spawn(query).is_err() {
         IS_ASKING.store(false, Ordering::Release);
         return None;
     }
-    let text = told.recv_timeout(PATIENCE).ok()??;
+    let text = told.recv_timeout(ANSWER_TIMEOUT).ok()??;
     let mut process: Process = serde_json::from_str(&text).ok()?;
     process.machine.process = std::process::id();
     Some(process)

@@ -33,7 +33,7 @@ pub fn next_number() -> i32 {
 pub enum CallOutcome {
     /// How it has ended, and how many bytes are in the slab's output.
     Ended(AnswerEnd, usize),
-    /// It continues asynchronously. Java gives the slab back when it ends the request; it may have done so
+    /// It continues asynchronously. Java returns the slab when it ends the request; it may have done so
     /// already.
     Pending,
     /// Its application is being started.
@@ -53,13 +53,13 @@ pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> CallOutcome {
     CallOutcome::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
 }
 
-/// Reads the answer to a request; if it is invalid, the log says why.
+/// Reads the answer to a request; if it is invalid, the log has the reason.
 pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: AnswerEnd, written: &'a [u8]) -> Option<Piece<'a>> {
     if end == AnswerEnd::Unavailable {
         return None;
     }
     let refused = |fault: Fault| {
-        let what = flat::what(request);
+        let what = flat::description(request);
         log(0, &format!("the answer to {what} of route {} is refused: {fault}", pool.route));
     };
     head::read(written).map_err(refused).ok()
@@ -89,7 +89,7 @@ pub fn work(pool: &Arc<Pool>) {
         worker.run(job);
     }
     if let Some(slab) = worker.slab.take() {
-        runtime.slabs().give_back(pool.route, slab);
+        runtime.slabs().release_slab(pool.route, slab);
     }
 }
 
@@ -105,7 +105,7 @@ struct Worker<'w> {
 }
 
 impl Worker<'_> {
-    /// The next job. Cores are told before the thread waits for one.
+    /// The next job. Cores are notified before the thread waits for one.
     fn next(&mut self) -> Option<Job> {
         if self.since.is_some_and(|since| since.elapsed() > TOGETHER) {
             self.wake_cores();

@@ -112,7 +112,7 @@ async fn behind_proxy(
     server: &mut SocketAddr,
 ) -> Result<StreamPermit, End> {
     let limit = stream.setup.config.hello_timeout;
-    match timeout(limit, proxy_header::take(socket)).await {
+    match timeout(limit, proxy_header::read(socket)).await {
         Ok(Ok(ProxySource::Client { client, server: named })) => {
             record.client.set(client);
             *server = named;

@@ -29,7 +29,7 @@ const MOST_ANSWER_BYTES: usize = 64 << 10;
 /// The largest file of header fields.
 const MOST_FIELD_BYTES: u64 = 64 << 10;
 
-/// The longest pause that a collector may ask for.
+/// The longest pause that a collector may request.
 const MOST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What is exported.
@@ -44,7 +44,7 @@ pub enum Signal {
 /// What became of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was accepted, except for this many spans or samples; the collector may give the reason.
+    /// It was accepted, except for this many spans or samples; the collector may state the reason.
     Accepted { rejected: u64, message: String },
     /// It may be accepted later.
     Again { reason: String, after: Option<Duration> },
@@ -175,7 +175,7 @@ impl Destination {
     }
 }
 
-/// What an answer over HTTP means.
+/// The result of an answer over HTTP.
 fn of_answer(answer: &Response<Bytes>) -> Outcome {
     let status = answer.status();
     if status.is_success() {
@@ -188,14 +188,14 @@ fn of_answer(answer: &Response<Bytes>) -> Outcome {
     }
 }
 
-/// The pause that `Retry-After` asks for: seconds, or a time.
+/// The pause that `Retry-After` requests: seconds, or a time.
 fn retry_after(fields: &HeaderMap) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     let seconds = retry_after_seconds(fields.get(RETRY_AFTER)?.as_bytes(), i64::try_from(now).ok()?)?;
     Some(Duration::from_secs(seconds).min(MOST_PAUSE))
 }
 
-/// What an answer of gRPC means (OTLP specification, "OTLP/gRPC throttling").
+/// The result of an answer of gRPC (OTLP specification, "OTLP/gRPC throttling").
 fn of_call(answer: &CallAnswer) -> Outcome {
     let reason = format!("it answered with code {} {:?}", answer.code, answer.message);
     let after = pause_of_details(&answer.details);
@@ -203,7 +203,7 @@ fn of_call(answer: &CallAnswer) -> Outcome {
         0 => of_message(&answer.body),
         // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
         1 | 4 | 10 | 11 | 14 | 15 => Outcome::Again { reason, after },
-        // Resource exhausted: only where the server says when.
+        // Resource exhausted: only if the server states a time.
         8 if after.is_some() => Outcome::Again { reason, after },
         _ => Outcome::Refused(reason),
     }
@@ -220,7 +220,7 @@ fn pause_of_details(details: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos.into())).min(MOST_PAUSE))
 }
 
-/// What the message of an accepted export says. One that is not understood says nothing.
+/// The contents of the message of an accepted export. One that cannot be parsed is ignored.
 fn of_message(message: &[u8]) -> Outcome {
     let partly = ExportAnswer::decode(message).unwrap_or_default().partial_success.unwrap_or_default();
     Outcome::Accepted {

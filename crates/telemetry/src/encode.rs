@@ -24,7 +24,7 @@ const CUMULATIVE: i32 = 2;
 const ERROR: i32 = 2;
 
 /// Bits of the flags of a span: it is known whether the parent is remote, and it is.
-const REMOTE_IS_KNOWN: u32 = 1 << 8;
+const HAS_IS_REMOTE: u32 = 1 << 8;
 const IS_REMOTE: u32 = 1 << 9;
 
 /// The resource of a configuration: the service and this process of it.
@@ -105,7 +105,7 @@ fn span(span: Span) -> SpanMessage {
             .map(|link| LinkMessage { trace_id: link.trace_id.to_vec(), span_id: link.span_id.to_vec() })
             .collect(),
         status: span.is_error.then_some(StatusMessage { code: ERROR }),
-        flags: u32::from(span.flags) | REMOTE_IS_KNOWN | remote,
+        flags: u32::from(span.flags) | HAS_IS_REMOTE | remote,
     }
 }
 

@@ -1,9 +1,9 @@
-//! Sends spans and metrics to the collector, on a thread of its own.
+//! Sends spans and metrics to the collector, on a separate thread.
 //!
-//! One request to the collector is under way at a time. One that may succeed later is repeated, with growing
-//! pauses or after the pause that the collector asks for, and given up after five minutes; meanwhile the
-//! queue fills up to its limit, and further spans are dropped. Metrics are not repeated: the next ones have
-//! all that was counted before.
+//! One request to the collector is running at a time. One that may succeed later is repeated, with growing
+//! pauses or after the pause that the collector requests, and dropped after five minutes. During this time
+//! the queue fills up to its limit, and further spans are dropped. Metrics are not repeated: the next ones
+//! have all that was counted before.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,10 +34,10 @@ const MOST_AGE: Duration = Duration::from_secs(300);
 /// How long the last spans may take when the server ends.
 const LAST_CHANCE: Duration = Duration::from_secs(5);
 
-/// How often it is said that spans are dropped.
+/// How often dropped spans are logged.
 const DROPS_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Far enough away never to come.
+/// So far in the future that it is never reached.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The telemetry of a process: its queue, and the thread that sends what is in it.
@@ -62,7 +62,7 @@ enum Command {
 }
 
 impl Telemetry {
-    /// The telemetry of a process that sends nothing yet.
+    /// The telemetry of a process before its first export.
     pub fn new(queue: Arc<SpanQueue>, metrics: Arc<Metrics>, error_log: ErrorLog) -> Telemetry {
         let instance = String::from_utf8_lossy(&RequestIds::new().next_uuid()).into_owned();
         Telemetry { queue, metrics, error_log, instance, running: None }
@@ -73,7 +73,7 @@ impl Telemetry {
         &self.queue
     }
 
-    /// Opens the collector of a configuration, without using it. The error says which file is wrong.
+    /// Opens the collector of a configuration, without using it. The error names the wrong file.
     pub fn open(&self, config: &TelemetryConfig) -> Result<Option<Destination>, String> {
         Destination::open(config, &self.instance)
     }
@@ -149,7 +149,7 @@ struct Exporter {
     next_metrics: Instant,
     next_report: Instant,
     reported_drops: u64,
-    /// Until when what waits may be sent, where nothing more will come.
+    /// Until when the queued spans may be sent, if no more will be added.
     last_chance: Option<Instant>,
     /// The thread ends after that.
     is_ending: bool,
@@ -185,15 +185,15 @@ impl Exporter {
             let may_begin = self.export.is_none() && self.destination.is_some();
             tokio::select! {
                 biased;
-                outcome = poll_sending(&mut self.sending) => self.take_outcome(outcome),
-                command = commands.recv(), if !self.is_ending => self.take_command(command),
+                outcome = poll_sending(&mut self.sending) => self.handle_outcome(outcome),
+                command = commands.recv(), if !self.is_ending => self.handle_command(command),
                 () = self.queue.wait_for_batch(), if may_begin => self.next_spans = Instant::now(),
-                () = sleep_until(next) => self.take_moment(),
+                () = sleep_until(next) => self.handle_timer(),
             }
         }
     }
 
-    /// When there is something to do, if nothing else happens before.
+    /// The time of the next action, if there is no event before.
     fn next_moment(&self) -> Instant {
         let mut next = self.next_report;
         if self.export.is_none() && self.destination.is_some() {
@@ -203,14 +203,14 @@ impl Exporter {
         others.into_iter().flatten().fold(next, Instant::min)
     }
 
-    fn take_moment(&mut self) {
+    fn handle_timer(&mut self) {
         let now = Instant::now();
         if self.next_report <= now {
             self.next_report = now + DROPS_INTERVAL;
             self.report_drops();
         }
         if self.last_chance.is_some_and(|at| at <= now) {
-            self.give_up_all();
+            self.drop_all_spans();
         }
     }
 
@@ -261,7 +261,7 @@ impl Exporter {
         self.sending = Some(Box::pin(async move { destination.export(signal, &message).await }));
     }
 
-    fn take_outcome(&mut self, outcome: Outcome) {
+    fn handle_outcome(&mut self, outcome: Outcome) {
         self.sending = None;
         let Some(export) = &mut self.export else { return };
         let name = self.destination.as_ref().map_or(String::new(), |destination| destination.name.clone());
@@ -290,7 +290,7 @@ impl Exporter {
                 self.error_log.failing(&name, &reason);
                 let is_old = export.began.elapsed() >= MOST_AGE;
                 if export.signal == Signal::Metrics || is_old || self.last_chance.is_some() {
-                    return self.give_up();
+                    return self.drop_request();
                 }
                 self.retry_at = Some(Instant::now() + after.unwrap_or(export.pause));
                 export.pause = (export.pause * 2).min(LONGEST_PAUSE);
@@ -298,28 +298,28 @@ impl Exporter {
             Outcome::Refused(reason) => {
                 counts.exports_failed.fetch_add(1, Relaxed);
                 self.error_log.failing(&name, &reason);
-                self.give_up();
+                self.drop_request();
             }
         }
     }
 
-    /// Gives the present request up.
-    fn give_up(&mut self) {
+    /// Drops the present request.
+    fn drop_request(&mut self) {
         (self.sending, self.retry_at) = (None, None);
         if let Some(export) = self.export.take() {
             self.queue.counts().spans_failed.fetch_add(export.spans, Relaxed);
         }
     }
 
-    /// There is no time left.
-    fn give_up_all(&mut self) {
-        self.give_up();
+    /// Drops all spans, because the time limit is reached.
+    fn drop_all_spans(&mut self) {
+        self.drop_request();
         self.queue.drop_all();
         (self.last_chance, self.destination) = (None, None);
         self.report_drops();
     }
 
-    fn take_command(&mut self, command: Option<Command>) {
+    fn handle_command(&mut self, command: Option<Command>) {
         let now = Instant::now();
         match command {
             Some(Command::Use(Some(destination))) => {
@@ -341,7 +341,7 @@ impl Exporter {
         }
     }
 
-    /// No more spans will come: what waits is sent now.
+    /// No more spans will be added: the queued ones are sent now.
     fn end_of_spans(&mut self) {
         let now = Instant::now();
         if self.destination.is_none() {
@@ -356,7 +356,7 @@ impl Exporter {
         }
     }
 
-    /// Says how many spans were dropped since it was last said.
+    /// Logs how many spans were dropped since the last message.
     fn report_drops(&mut self) {
         let dropped = self.queue.counts().spans_dropped.load(Relaxed);
         let more = dropped.saturating_sub(self.reported_drops);
@@ -371,7 +371,7 @@ impl Exporter {
     }
 }
 
-/// The outcome of the request under way; pending where there is none.
+/// The outcome of the running request; pending if there is none.
 async fn poll_sending(sending: &mut Option<Sending>) -> Outcome {
     match sending {
         Some(sending) => sending.await,

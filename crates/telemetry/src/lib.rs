@@ -6,8 +6,8 @@
 //! counters of all cores ------------------------------^
 //! ```
 //!
-//! A core decides which requests are traced and puts finished spans into the queue; it never waits. The
-//! exporter encodes and sends them. Where `[telemetry]` names no collector, there is no thread, and a request
+//! A core decides which requests are traced and adds finished spans to the queue; it never waits. The
+//! exporter encodes and sends them. If `[telemetry]` names no collector, there is no thread, and a request
 //! costs one branch.
 //!
 //! | module | |
@@ -34,5 +34,5 @@ pub use destination::{Destination, read_fields};
 pub use exporter::Telemetry;
 pub use queue::SpanQueue;
 pub use rules::TraceRules;
-pub use sampler::{Asked, Tracer};
+pub use sampler::{SamplingInput, Tracer};
 pub use server_span::{ServerFacts, attributes_markdown, record as record_server_span};

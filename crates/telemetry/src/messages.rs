@@ -69,7 +69,7 @@ pub struct SpanMessage {
     pub links: Vec<LinkMessage>,
     #[prost(message, optional, tag = "15")]
     pub status: Option<StatusMessage>,
-    /// Bits 0 to 7: the flags of the trace; bit 8: bit 9 is known; bit 9: the parent is remote.
+    /// Bits 0 to 7: the flags of the trace; bit 8: bit 9 has a value; bit 9: the parent is remote.
     #[prost(fixed32, tag = "16")]
     pub flags: u32,
 }

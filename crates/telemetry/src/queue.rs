@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use touchstone_handler::trace::{Span, SpanSink};
 use touchstone_observe::metrics::TelemetryCounts;
 
-/// The most spans that one request to the collector has; when this many wait, they are sent at once.
+/// The most spans that one request to the collector has; when this many are queued, they are sent at once.
 pub const BATCH: usize = 512;
 
 /// Spans that wait. All cores add to it; only sampled requests do, so they rarely meet.
@@ -21,7 +21,7 @@ pub struct SpanQueue {
 }
 
 impl SpanQueue {
-    /// An empty queue of no room: [`SpanQueue::set_most`] gives it some.
+    /// An empty queue without capacity: [`SpanQueue::set_most`] sets it.
     pub fn new(counts: Arc<TelemetryCounts>) -> Arc<SpanQueue> {
         let (waiting, has_batch) = (Mutex::default(), Notify::new());
         Arc::new(SpanQueue { waiting, most: AtomicUsize::new(0), counts, has_batch })
@@ -42,7 +42,7 @@ impl SpanQueue {
         &self.counts
     }
 
-    /// Takes up to a batch of the spans that have waited longest.
+    /// Removes up to a batch of the oldest spans.
     pub fn take_batch(&self) -> Vec<Span> {
         let mut waiting = self.lock();
         let count = waiting.len().min(BATCH);
@@ -60,7 +60,7 @@ impl SpanQueue {
         self.lock().is_empty()
     }
 
-    /// Waits until there is a whole batch.
+    /// Waits until the queue has a whole batch.
     pub async fn wait_for_batch(&self) {
         while self.lock().len() < BATCH {
             self.has_batch.notified().await;

@@ -20,7 +20,7 @@ pub struct TraceRules {
     pub(crate) largest: Millionths,
     accept: AcceptParent,
     /// Whether requests of some clients have to be searched for a trace context.
-    asks_for_parents: bool,
+    needs_parents: bool,
     budget: Mutex<Budget>,
     /// Whether spans have the query.
     pub has_query: bool,
@@ -33,7 +33,7 @@ struct SiteShares {
     routes: Box<[Option<Millionths>]>,
 }
 
-/// Requests that are recorded because clients ask for it: a bucket of tokens for one second.
+/// Requests that are recorded because clients request it: a bucket of tokens for one second.
 struct Budget {
     a_second: f64,
     left: f64,
@@ -61,7 +61,7 @@ impl TraceRules {
             sites,
             largest,
             accept: telemetry.parent,
-            asks_for_parents: match telemetry.parent {
+            needs_parents: match telemetry.parent {
                 AcceptParent::Never => false,
                 AcceptParent::Proxies => !config.proxies.trusted.is_empty(),
                 AcceptParent::Always => true,
@@ -88,13 +88,13 @@ impl TraceRules {
         }
     }
 
-    /// Whether a request has to be searched for a trace context. Who has sent it is asked if that counts.
+    /// Whether a request has to be searched for a trace context. The sender is determined if it is relevant.
     #[inline]
-    pub(crate) fn asks_for_parent(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
-        self.asks_for_parents && self.accepts(is_from_proxy())
+    pub(crate) fn needs_parent(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
+        self.needs_parents && self.accepts(is_from_proxy())
     }
 
-    /// Whether another request may be recorded because a client that is not a trusted proxy asks for it.
+    /// Whether another request may be recorded because a client that is not a trusted proxy requests it.
     pub(crate) fn spend(&self) -> bool {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         budget.spend(Instant::now())

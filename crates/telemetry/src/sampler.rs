@@ -16,8 +16,8 @@ use touchstone_observe::request_id::RequestIds;
 
 use crate::rules::{ALL, TraceRules};
 
-/// Where so few requests are left until the next that is chosen, the clock is read: one turn of a connection
-/// may have several requests.
+/// If at most this many requests remain until the next selected one, the clock is read: one turn of a
+/// connection may have several requests.
 const NEAR: u64 = 32;
 
 /// Decides for the requests of one core.
@@ -27,9 +27,9 @@ pub struct Tracer {
     until_next: u64,
 }
 
-/// Where a request belongs to and where it came from.
+/// The site of a request, and its client.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct SamplingInput {
     /// The site, once it is known.
     pub site: Option<usize>,
     /// The route, if one matched.
@@ -54,14 +54,14 @@ impl Tracer {
     /// before it.
     #[inline]
     pub fn is_near(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
-        self.until_next <= NEAR || self.rules.asks_for_parent(is_from_proxy)
+        self.until_next <= NEAR || self.rules.needs_parent(is_from_proxy)
     }
 
-    /// Whether a hit may be recorded: it is chosen, or its trace context may decide. If not, there is nothing
-    /// more to do for it.
+    /// Whether a hit may be recorded: it is selected, or its trace context may decide. If not, no more steps
+    /// are needed for it.
     #[inline]
     pub fn may_record_hit(&mut self, is_from_proxy: impl FnOnce() -> bool) -> bool {
-        if self.until_next > 1 && !self.rules.asks_for_parent(is_from_proxy) {
+        if self.until_next > 1 && !self.rules.needs_parent(is_from_proxy) {
             self.until_next -= 1;
             return false;
         }
@@ -71,44 +71,45 @@ impl Tracer {
     /// The trace of a request that is answered straight from a cache; `None` if it is not recorded.
     pub fn record_hit<'a>(
         &mut self,
-        asked: Asked,
+        sampling_input: SamplingInput,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
         random: &mut RequestIds,
     ) -> Option<Rc<RequestTrace>> {
-        let decision = self.decide(asked, fields.clone(), random)?;
+        let decision = self.decide(sampling_input, fields.clone(), random)?;
         decision.is_recorded.then(|| self.trace(&decision, fields, random))
     }
 
     /// The trace of any other request, recorded or not; `None` if its site or route is not traced.
     pub fn begin<'a>(
         &mut self,
-        asked: Asked,
+        sampling_input: SamplingInput,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
         random: &mut RequestIds,
     ) -> Option<Rc<RequestTrace>> {
-        let decision = self.decide(asked, fields.clone(), random)?;
+        let decision = self.decide(sampling_input, fields.clone(), random)?;
         Some(self.trace(&decision, fields, random))
     }
 
     fn decide<'a>(
         &mut self,
-        asked: Asked,
+        sampling_input: SamplingInput,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         random: &mut RequestIds,
     ) -> Option<Decision<'a>> {
         let is_chosen = self.is_chosen(random);
-        let share = self.rules.share(asked.site, asked.route)?;
+        let share = self.rules.share(sampling_input.site, sampling_input.route)?;
         let is_chosen = is_chosen && is_in_share(share, self.rules.largest, random);
-        let may_continue = self.rules.accepts(asked.is_from_proxy);
+        let may_continue = self.rules.accepts(sampling_input.is_from_proxy);
         if !is_chosen && !may_continue {
             return Some(Decision { is_recorded: false, parent: None, other: None });
         }
         let parent = trace_context::from_fields(fields);
         match parent {
             Some(parent) if may_continue => {
-                // Clients may ask for a part of the records only. Where theirs is used up, the share counts.
+                // Clients may request a part of the records only. When this part is used up, the share
+                // applies.
                 let is_recorded = match parent.is_sampled() {
-                    true => asked.is_from_proxy || self.rules.spend() || is_chosen,
+                    true => sampling_input.is_from_proxy || self.rules.spend() || is_chosen,
                     false => false,
                 };
                 Some(Decision { is_recorded, parent: Some(parent), other: None })
@@ -218,8 +219,8 @@ mod tests {
 
         fn begin(&mut self, is_from_proxy: bool, fields: &[(&str, &str)]) -> Option<Rc<RequestTrace>> {
             let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-            let asked = Asked { site: Some(0), route: None, is_from_proxy };
-            self.tracer.begin(asked, fields, &mut self.random)
+            let sampling_input = SamplingInput { site: Some(0), route: None, is_from_proxy };
+            self.tracer.begin(sampling_input, fields, &mut self.random)
         }
 
         fn recorded(&mut self, count: usize, is_from_proxy: bool, fields: &[(&str, &str)]) -> usize {
@@ -247,8 +248,8 @@ mod tests {
         let mut recorded = 0;
         for _ in 0..100_000 {
             if core.tracer.may_record_hit(|| false) {
-                let asked = Asked { site: Some(0), route: None, is_from_proxy: false };
-                let trace = core.tracer.record_hit(asked, std::iter::empty(), &mut core.random);
+                let sampling_input = SamplingInput { site: Some(0), route: None, is_from_proxy: false };
+                let trace = core.tracer.record_hit(sampling_input, std::iter::empty(), &mut core.random);
                 recorded += usize::from(trace.is_some_and(|trace| trace.is_sampled()));
             }
         }
@@ -268,7 +269,7 @@ mod tests {
                 assert_eq!(tracer.is_near(|| is_from_proxy), expected, "{parent} {is_from_proxy}");
             }
         }
-        // Without trusted proxies nothing is asked.
+        // Without trusted proxies the peer is not determined.
         let tracer = &mut Core::new("sample = 0\nparent = 'proxies'", "").tracer;
         assert!(!tracer.may_record_hit(|| panic!("the peer is looked up")));
     }
@@ -297,7 +298,7 @@ mod tests {
         let link = trace.link.unwrap();
         assert_eq!(link.trace_id, TraceParent::parse(PARENT.as_bytes()).unwrap().trace_id_bytes());
         assert!(trace.trace_id != link.trace_id && trace.parent.is_none() && trace.state.is_empty());
-        // What is asked for with `always` is bounded.
+        // The requests of clients with `always` are limited.
         let mut core = Core::new("sample = 0\nparent = 'always'\nparent_rate = 5", "");
         let recorded = core.recorded(1000, false, &fields);
         assert!((5..=20).contains(&recorded), "{recorded}");

@@ -1,8 +1,8 @@
 //! The span of a client's request, with the attributes of OpenTelemetry's semantic conventions for HTTP
 //! (version 1.27 and later, the stable names).
 //!
-//! Fields that hold secrets are never attributes: `Authorization`, `Cookie` and the like are not read at all,
-//! and the query only where the configuration says so.
+//! Fields that hold secrets are never attributes: `Authorization`, `Cookie` and similar fields are not read
+//! at all, and the query only if the configuration requires it.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use touchstone_handler::request::Protocol;
 use touchstone_handler::trace::{RequestTrace, Span, SpanKind, Value, known_method, unix_ns_now};
 use touchstone_http::target::{RequestTarget, parse_target};
 
-/// What is known of a request that was answered.
+/// The data of a request that was answered.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerFacts<'a> {
     /// The version of HTTP.
@@ -34,7 +34,7 @@ pub struct ServerFacts<'a> {
     pub route: &'a str,
     /// What answered.
     pub handler: &'a str,
-    /// What the cache before it did; empty: there is none.
+    /// The result of the cache before it; empty: there is none.
     pub cache: &'a str,
     /// The status.
     pub status: u16,
@@ -57,14 +57,14 @@ pub static ATTRIBUTES: &[Attribute] = &[
     ("url.scheme", "request", "`http` or `https`"),
     ("url.path", "request", "the path as it was sent, without the query"),
     ("url.query", "request", "the query, with `query = true` alone"),
-    ("server.address", "request, origin", "the host that was asked, or the host of the origin"),
+    ("server.address", "request, origin", "the host of the request, or the host of the origin"),
     ("server.port", "request, origin", "its port"),
     ("client.address", "request", "the client, behind trusted proxies"),
     ("user_agent.original", "request", "the field User-Agent"),
     (
         "network.protocol.version",
         "request, origin",
-        "`1.0`, `1.1`, `2` or `3`; absent: no connection came about",
+        "`1.0`, `1.1`, `2` or `3`; absent: no connection was established",
     ),
     (
         "error.type",
@@ -80,7 +80,7 @@ pub static ATTRIBUTES: &[Attribute] = &[
     ),
     ("touchstone.interface", "program", "the interface: `cgi`, `fastcgi`, `servlet` and so on"),
     ("touchstone.connection.reused", "origin", "whether the connection had served other requests"),
-    ("touchstone.connection.wait_us", "origin", "microseconds until there was a connection"),
+    ("touchstone.connection.wait_us", "origin", "microseconds until the connection was established"),
 ];
 
 /// The table of [`ATTRIBUTES`] for the book.
@@ -168,8 +168,8 @@ fn attributes(facts: &ServerFacts<'_>, method: &'static str, has_query: bool) ->
     all
 }
 
-/// The path, the host and its port. What has another form than that of a target is not shown: it may hold
-/// anything.
+/// The path, the host and its port. Text with another form than that of a target is not shown: it may contain
+/// secrets.
 fn add_target(facts: &ServerFacts<'_>, has_query: bool, all: &mut Vec<(&'static str, Value)>) {
     let target = parse_target(facts.method == b"CONNECT", facts.method == b"OPTIONS", facts.target);
     let (path, query, authority) = match target {

@@ -1,15 +1,15 @@
-//! What a request says, as the methods need it on a thread that may wait.
+//! The parts of a request that the methods need on a thread that may wait.
 
 use crate::fields::{Depth, Origin};
 use crate::if_header::IfHeader;
 use crate::locks::Holder;
 
-/// What a request says.
+/// The parts of a request.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The path, in its normal form.
     pub path: Vec<u8>,
-    /// The server as the client knows it.
+    /// The server as the client addresses it.
     pub origin: Origin,
     /// The user that the server has authenticated.
     pub user: Option<String>,
@@ -17,7 +17,7 @@ pub struct Call {
     pub if_header: Option<IfHeader>,
     /// The tokens of If.
     pub tokens: Vec<String>,
-    /// If-Match and the like.
+    /// If-Match and similar fields.
     pub conditions: HttpConditions,
     /// Depth.
     pub depth: Option<Depth>,
@@ -27,7 +27,7 @@ pub struct Call {
     pub body: Vec<u8>,
 }
 
-/// The condition fields of RFC 9110, as they came.
+/// The condition fields of RFC 9110, as they were received.
 #[derive(Debug, Clone, Default)]
 pub struct HttpConditions {
     /// The values of If-Match.
@@ -39,7 +39,7 @@ pub struct HttpConditions {
 }
 
 impl Call {
-    /// What the client shows to know.
+    /// The tokens in the request, and the user.
     pub fn holder(&self) -> Holder<'_> {
         Holder { tokens: &self.tokens, user: self.user.as_deref() }
     }

@@ -1,5 +1,5 @@
-//! The conditions of a request, evaluated: If (RFC 4918 section 10.4), and If-Match and the like (RFC 9110
-//! section 13).
+//! The conditions of a request, evaluated: If (RFC 4918 section 10.4), and If-Match and similar fields (RFC
+//! 9110 section 13).
 
 use touchstone_files::root::FileFacts;
 use touchstone_http::conditional::{Conditions, FieldLines, Precondition, Validators, evaluate};

@@ -10,7 +10,7 @@ use crate::tree::{Entry, Place, Tree, Walk};
 
 /// A route's files, with their state.
 pub struct Context {
-    /// What the configuration says.
+    /// The settings of the route.
     pub settings: Arc<Settings>,
     /// The files.
     pub tree: Tree,
@@ -27,7 +27,7 @@ impl Context {
         self.tree.place(path)
     }
 
-    /// The place of a resource that is made. A collection that is missing on the way is a conflict.
+    /// The place of a resource that is created. A collection that is missing on the way is a conflict.
     pub fn place_to_write(&self, path: &[u8]) -> Result<Place> {
         self.place_to_change(path).map_err(Failure::missing_is_conflict)
     }

@@ -80,8 +80,8 @@ pub fn copy_tree(from: &OwnedFd, to: &OwnedFd, rules: &CopyRules) -> Result<Temp
     let copy = TemporaryDirectory { within: to.try_clone()?, name };
     if rules.with_members {
         let target = fs::openat(to, copy.name.as_str(), DIRECTORY, Mode::empty())?;
-        let mut left = rules.most_entries.saturating_sub(1);
-        copy_members(from, &target, rules, 0, &mut left)?;
+        let mut remaining = rules.most_entries.saturating_sub(1);
+        copy_members(from, &target, rules, 0, &mut remaining)?;
     }
     Ok(copy)
 }
@@ -91,7 +91,7 @@ fn copy_members(
     to: &OwnedFd,
     rules: &CopyRules,
     depth: usize,
-    left: &mut usize,
+    remaining: &mut usize,
 ) -> Result<()> {
     if depth >= MOST_DEPTH {
         return Err(Failure::new(507).detail(format!("a tree is deeper than {MOST_DEPTH} directories")));
@@ -107,7 +107,7 @@ fn copy_members(
         if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) {
             continue;
         }
-        *left = left.checked_sub(1).ok_or_else(|| {
+        *remaining = remaining.checked_sub(1).ok_or_else(|| {
             Failure::new(507).detail("a tree has more resources than 'entries' allows to copy")
         })?;
         match kind {
@@ -115,7 +115,7 @@ fn copy_members(
                 let source = fs::openat(from, name, DIRECTORY, Mode::empty())?;
                 fs::mkdirat(to, name, Mode::from_raw_mode(0o777))?;
                 let target = fs::openat(to, name, DIRECTORY, Mode::empty())?;
-                copy_members(&source, &target, rules, depth + 1, left)?;
+                copy_members(&source, &target, rules, depth + 1, remaining)?;
             }
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -134,7 +134,7 @@ fn copy_members(
     Ok(())
 }
 
-/// Removes a file, a link, or a directory with everything in it.
+/// Removes a file, a link, or a directory with its contents.
 pub fn remove(within: &OwnedFd, name: &[u8]) -> Result<()> {
     remove_below(within, name, 0)
 }

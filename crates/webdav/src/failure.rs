@@ -18,7 +18,7 @@ pub struct Failure {
     pub condition: &'static str,
     /// The resources that it did not hold for, as paths with escapes.
     pub hrefs: Vec<String>,
-    /// For the error log; empty: the client alone is told.
+    /// For the error log; empty: no line is logged.
     pub detail: String,
 }
 
@@ -42,7 +42,7 @@ impl Failure {
         Failure { hrefs, ..self }
     }
 
-    /// The same, with what the operator should know.
+    /// The same, with a message for the operator.
     #[must_use]
     pub fn detail(self, detail: impl ToString) -> Failure {
         Failure { detail: detail.to_string(), ..self }

@@ -49,7 +49,7 @@ pub fn overwrite(value: Option<&[u8]>) -> Result<bool> {
     }
 }
 
-/// The time of a lock: the first time of the list that can be read, at most `longest`, which also stands for
+/// The time of a lock: the first time of the list that can be read, at most `longest`, which is also used for
 /// `Infinite`, for no list and for one that cannot be read (section 10.7).
 pub fn timeout(value: Option<&[u8]>, longest: Duration) -> Duration {
     let mut times = value.unwrap_or_default().split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -62,7 +62,7 @@ pub fn timeout(value: Option<&[u8]>, longest: Duration) -> Duration {
         let text = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
         Some(text.parse().unwrap_or(u64::MAX))
     });
-    // A lock without a time would protect from nothing.
+    // A lock without a time would have no effect.
     seconds.map_or(longest, |seconds| Duration::from_secs(seconds.max(1)).min(longest))
 }
 
@@ -73,7 +73,7 @@ pub fn lock_token(value: Option<&[u8]>) -> Result<String> {
     token.map(str::to_string).ok_or_else(|| Failure::new(400))
 }
 
-/// Where a URL or a path leads.
+/// The target of a URL or a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// To this path of the same site, in its normal form.
@@ -82,12 +82,12 @@ pub enum Place {
     Elsewhere,
 }
 
-/// The server that a request was made to, as a client knows it.
+/// The server of a request, as a client addresses it.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// Host, and port if the client gave one.
+    /// Host, and port if the client sent one.
     pub host: Vec<u8>,
-    /// Whether it is asked by HTTPS.
+    /// Whether the request uses HTTPS.
     pub is_https: bool,
 }
 
@@ -97,8 +97,8 @@ impl Origin {
         Origin { host: request.host.as_deref().unwrap_or_default().to_vec(), is_https: request.is_https() }
     }
 
-    /// Where a URL or an absolute path leads: the value of Destination, or a resource of If. `None`: it
-    /// cannot be read, leads above the root, or can be read in two ways.
+    /// The target of a URL or an absolute path: the value of Destination, or a resource of If. `None`: it
+    /// cannot be read, is above the root, or is ambiguous.
     pub fn place(&self, text: &[u8], rules: PathRules) -> Option<Place> {
         let path = match parse_target(false, false, text).ok()? {
             RequestTarget::Origin { path, query: None } => path,

@@ -67,7 +67,7 @@ impl IfHeader {
         has_list.then_some(IfHeader { lists })
     }
 
-    /// All tokens of locks, which a client shows to know by naming them (section 10.4.1).
+    /// All tokens of locks, which a client submits by naming them (section 10.4.1).
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         self.lists.iter().flat_map(|list| &list.conditions).filter_map(|condition| match &condition.state {
             State::Token(token) => Some(token.as_str()),
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         self.rest.first().copied()
     }
 
-    /// What stands up to the byte `end`; the byte before it is skipped.
+    /// The text up to the byte `end`; the byte before it is skipped.
     fn bracketed(&mut self, end: u8) -> Option<&'a [u8]> {
         let rest = self.rest.get(1..)?;
         let length = rest.iter().position(|&byte| byte == end)?;

@@ -19,7 +19,7 @@ use crate::if_header::IfHeader;
 use crate::method::DavMethod;
 use crate::operation::{
     Reply, Transfer, begin_upload, change_properties, delete, find_properties, lock, make_collection,
-    tell_properties, transfer, unlock,
+    transfer, unlock, write_properties,
 };
 use crate::settings::Settings;
 use crate::store::{Store, problem_of_state};
@@ -35,7 +35,7 @@ pub struct WebDav {
 }
 
 impl WebDav {
-    /// Opens the root. The error says what is wrong.
+    /// Opens the root. The error describes the problem.
     pub fn open(settings: Settings) -> std::result::Result<WebDav, String> {
         let named = |error: std::io::Error| format!("{}: {error}", settings.root.display());
         if let Some(problem) = problem_of_state(&settings.state, &settings.root) {
@@ -99,7 +99,7 @@ impl HandlerOfCore {
         let settings = &self.context.settings;
         let answer = Answer::new(200).field("Allow", &settings.allow());
         match settings.classes() {
-            // Some clients of Microsoft look for the second field.
+            // Some clients of Microsoft need the second field.
             Some(classes) => answer.field("DAV", classes).field("MS-Author-Via", "DAV"),
             None => answer,
         }
@@ -165,7 +165,7 @@ impl HandlerOfCore {
         }
     }
 
-    /// What the head of a request says.
+    /// The parts of the head of a request.
     fn call(&self, method: DavMethod, request: &Request) -> Result<Call> {
         let if_header = match single(request, "if")? {
             None => None,
@@ -174,11 +174,11 @@ impl HandlerOfCore {
         let values = |name: &'static str| request.received.values(name).map(<[u8]>::to_vec).collect();
         let depth = match single(request, "depth")? {
             None => None,
-            // The value that stands for none does not matter.
+            // The value for an absent field has no effect.
             value => Some(depth(value, Depth::Infinity)?),
         };
         if method == DavMethod::Put && request.received.values("content-range").next().is_some() {
-            // RFC 9110 section 14.5: a part would be taken for the whole.
+            // RFC 9110 section 14.5: a part would be regarded as the whole content.
             return Err(Failure::new(400));
         }
         Ok(Call {
@@ -207,7 +207,7 @@ impl HandlerOfCore {
             entries.retain(|entry| entry.path == call.path || self.is_own(request, b"GET", &entry.path));
         }
         let context = self.context.clone();
-        on_thread(move || tell_properties(&context, &call, &entries, &query)).await
+        on_thread(move || write_properties(&context, &call, &entries, &query)).await
     }
 
     async fn put(&self, request: &mut Request, call: Call) -> Result<Reply> {

@@ -9,13 +9,13 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `settings` | what the configuration says |
+//! | `settings` | the settings of the route |
 //! | `method` | the methods, and the classes of the answer to OPTIONS |
 //! | `fields` | Depth, Overwrite, Timeout, Destination, Lock-Token |
 //! | `if_header` | the parser of If |
 //! | `markup` | writing XML |
 //! | `xml` | the bodies of PROPFIND, PROPPATCH and LOCK |
-//! | `call` | what a request says |
+//! | `call` | the parts of a request |
 //! | `context` | the files of a route, and which may be read and written |
 //! | `names` | names that are hidden or may not be written |
 //! | `tree` | from a path to a place below the root, without leaving it |
@@ -23,7 +23,7 @@
 //! | `copying` | copies of trees, and their removal |
 //! | `store` | locks and dead properties: a journal on the disk that several processes may use |
 //! | `locks` | the rules of locks |
-//! | `conditions` | If, If-Match and their like, evaluated |
+//! | `conditions` | If, If-Match and similar fields, evaluated |
 //! | `properties` | live properties |
 //! | `multistatus` | the body of an answer with several statuses |
 //! | `failure` | why a request fails, as status and body |
@@ -31,7 +31,8 @@
 //! | `interface` | the handler of a core |
 //!
 //! A path is resolved by [`touchstone_files::root::Root`]; all changes are made below the directory that it
-//! has opened, by a name without a slash. So no symbolic link and no rename leads a change out of the root.
+//! has opened, by a name without a slash. So no symbolic link and no rename can cause a change outside the
+//! root.
 
 mod call;
 mod conditions;

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::store::{Lock, Tables};
 use crate::tree::Place;
 
-/// What a client shows to know: the tokens of its request, and its user.
+/// The tokens of a request, and its user.
 #[derive(Debug, Clone, Copy)]
 pub struct Holder<'a> {
     /// The tokens.
@@ -14,7 +14,7 @@ pub struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Whether the client may use a lock: it has named the token, and its user has made the lock (section
+    /// Whether the client may use a lock: it has named the token, and its user has created the lock (section
     /// 6.4).
     pub fn holds(&self, lock: &Lock) -> bool {
         self.tokens.contains(&lock.token) && self.is_owner(lock)
@@ -67,7 +67,7 @@ pub fn may_change_tree(tables: &Tables, holder: Holder<'_>, key: &[u8]) -> Resul
     if hrefs.is_empty() { Ok(()) } else { Err(locked(hrefs)) }
 }
 
-/// Whether a lock may be made beside those that exist (section 6.1 and 7.4).
+/// Whether a lock may be created beside those that exist (section 6.1 and 7.4).
 pub fn may_lock(tables: &Tables, key: &[u8], is_deep: bool, is_exclusive: bool) -> Result<()> {
     let conflicts = |lock: &&Lock| {
         let touches = lock.covers(key) || is_deep && crate::store::is_below(&lock.key, key);

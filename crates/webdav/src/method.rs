@@ -57,7 +57,7 @@ impl DavMethod {
         DavMethod::ALL.into_iter().find(|method| method.name().as_bytes() == name)
     }
 
-    /// Whether it changes something.
+    /// Whether it changes resources.
     pub fn writes(self) -> bool {
         self != DavMethod::Propfind
     }

@@ -3,7 +3,7 @@
 /// The beginning of the names of what is not complete yet, or no longer there.
 pub const TEMPORARY_PREFIX: &str = ".touchstone-";
 
-/// Names that mean something to this or another server, in lower case; a name that begins so is one too.
+/// Names with a meaning for this or another server, in lower case; also names that begin with one of them.
 const PROTECTED: [&str; 4] = [".ht", ".touchstone-", ".user.ini", ".nsconfig"];
 
 /// Whether a path is hidden: a name in it begins with a dot, except `/.well-known/` (RFC 8615), as for files.
@@ -18,8 +18,8 @@ pub fn is_hidden_name(name: &[u8], hidden_files: bool) -> bool {
     is_temporary || !hidden_files && name.starts_with(b".")
 }
 
-/// Whether no client may make, change or remove a resource at this path: it is hidden, has a name by which
-/// servers are configured, or is below `/.well-known/`, where authorities of certificates look for proofs.
+/// Whether no client may create, change or remove a resource at this path: it is hidden, has a name of a
+/// server's configuration file, or is below `/.well-known/`, where authorities of certificates check proofs.
 pub fn is_protected(path: &[u8], hidden_files: bool) -> bool {
     let is_well_known = path == b"/.well-known" || path.starts_with(b"/.well-known/");
     is_hidden(path, hidden_files)

@@ -11,7 +11,7 @@ use crate::store::{Lock, Tables, unix_seconds};
 use crate::tree::Entry;
 use crate::xml::PropertyName;
 
-/// Those that PROPFIND gives when it is asked for all.
+/// Those that PROPFIND returns when all are requested.
 const USUAL: [&str; 8] = [
     "creationdate",
     "getcontentlength",
@@ -23,7 +23,7 @@ const USUAL: [&str; 8] = [
     "supportedlock",
 ];
 
-/// Those that it gives when it is asked for them.
+/// Those that it returns when they are requested by name.
 const ON_REQUEST: [&str; 2] = ["quota-available-bytes", "quota-used-bytes"];
 
 /// Whether a client cannot set a property.
@@ -36,7 +36,7 @@ pub fn names(context: &Context, entry: &Entry) -> Vec<&'static str> {
     USUAL.into_iter().filter(|local| has(context, entry, local)).collect()
 }
 
-/// Whether a resource has a live property that PROPFIND gives when it is asked for all.
+/// Whether a resource has a live property that PROPFIND returns when all are requested.
 pub fn has(context: &Context, entry: &Entry, local: &str) -> bool {
     match local {
         "getcontentlength" | "getcontenttype" | "getetag" => entry.facts.kind == FileKind::Regular,
@@ -58,7 +58,7 @@ pub fn value(context: &Context, tables: &Tables, entry: &Entry, local: &str) -> 
         return None;
     }
     Some(match local {
-        // The file systems do not all know when a file was made; it was there at these times.
+        // Not all file systems store when a file was created; it existed at these times.
         "creationdate" => format_rfc3339(facts.modified_seconds.min(facts.changed_seconds)),
         "getcontentlength" => facts.size.to_string(),
         "getcontenttype" => escape(&context.settings.content_types.content_type(&entry.path)),
@@ -91,10 +91,10 @@ pub fn active_lock(lock: &Lock) -> String {
     let mut out = String::from("<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope>");
     out.push_str(if lock.is_exclusive { "<D:exclusive/>" } else { "<D:shared/>" });
     let depth = if lock.is_deep { "infinity" } else { "0" };
-    let left = lock.until.saturating_sub(unix_seconds());
+    let remaining_s = lock.until.saturating_sub(unix_seconds());
     let _ = write!(
         out,
-        "</D:lockscope><D:depth>{depth}</D:depth>{}<D:timeout>Second-{left}</D:timeout><D:locktoken>\
+        "</D:lockscope><D:depth>{depth}</D:depth>{}<D:timeout>Second-{remaining_s}</D:timeout><D:locktoken>\
          <D:href>{}</D:href></D:locktoken><D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>",
         lock.owner,
         escape(&lock.token),

@@ -1,4 +1,4 @@
-//! What the configuration says about a route with WebDAV.
+//! The settings of a route with WebDAV.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Settings {
     pub mount: Vec<u8>,
     /// Which symbolic links are followed.
     pub symlinks: SymlinkPolicy,
-    /// Names that begin with a dot are files like others.
+    /// Names that begin with a dot are ordinary files.
     pub hidden_files: bool,
     /// How the site reads paths.
     pub path_rules: PathRules,
@@ -32,7 +32,7 @@ pub struct Settings {
     pub methods: Vec<DavMethod>,
     /// The directory for locks and dead properties.
     pub state: PathBuf,
-    /// PROPFIND may ask for a whole tree.
+    /// PROPFIND may request a whole tree.
     pub infinite_depth: bool,
     /// The most resources of one PROPFIND, and of one COPY.
     pub most_entries: usize,
@@ -44,7 +44,7 @@ pub struct Settings {
     pub most_locks: usize,
     /// The longest time of a lock.
     pub lock_timeout: Duration,
-    /// An upload is on the disk before its client hears of success.
+    /// An upload is on the disk before its client gets the answer.
     pub sync: bool,
     /// Other routes may answer for paths below those of this route.
     pub shares_paths: bool,

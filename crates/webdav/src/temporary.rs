@@ -1,8 +1,9 @@
 //! Files and directories that get their name only when they are complete.
 //!
-//! A file is written without a name (`O_TMPFILE`), so nothing of it is left if the upload breaks off or the
-//! process ends. Where the file system cannot do that it has a hidden name meanwhile, which is removed when
-//! the value is dropped. In the end it takes its name in one step, and what had the name before is gone.
+//! A file is written without a name (`O_TMPFILE`), so it disappears if the upload is aborted or the process
+//! ends. If the file system does not support that, the file has a hidden name until then, which is removed
+//! when the value is dropped. At the end it gets its name in one step, and the file that had the name before
+//! is replaced.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,12 +26,12 @@ pub struct TemporaryFile {
 /// A name that no other has: `.touchstone-`, what it is for, and 128 random bits.
 pub fn hidden_name(purpose: &str) -> io::Result<String> {
     let mut bytes = [0; 16];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| io::Error::other("the system returns no random bytes"))?;
     Ok(format!("{TEMPORARY_PREFIX}{purpose}-{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 impl TemporaryFile {
-    /// Begins a file in a directory. Nothing that a client writes can be executed.
+    /// Creates a file in a directory. Files that a client writes cannot be executed.
     pub fn create(directory: &OwnedFd) -> Result<TemporaryFile> {
         let directory = directory.try_clone()?;
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -63,13 +64,13 @@ impl TemporaryFile {
         self.file.sync_data()
     }
 
-    /// Gives it the permissions of the file that it replaces, except those to execute it.
-    pub fn take_permissions(&self, permissions: u32) -> io::Result<()> {
+    /// Sets the permissions of the file that it replaces, except those to execute it.
+    pub fn set_permissions(&self, permissions: u32) -> io::Result<()> {
         Ok(fs::fchmod(&self.file, Mode::from_raw_mode(permissions & 0o666))?)
     }
 
-    /// Gives the file its name, in place of what has it. `must_be_new`: an existing name is an error
-    /// (`EEXIST`).
+    /// Gives the file its name, and replaces a file with this name. `must_be_new`: an existing name is an
+    /// error (`EEXIST`).
     pub fn finish(mut self, name: &[u8], must_be_new: bool) -> Result<OwnedFd> {
         let hidden = match self.name.clone() {
             Some(hidden) => hidden,
@@ -101,8 +102,8 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Renames; `must_be_new`: a name that exists is an error. Some file systems cannot promise that; there the
-/// name was looked up before.
+/// Renames; `must_be_new`: a name that exists is an error. Some file systems cannot guarantee that; for them
+/// the name was looked up before.
 pub fn rename(
     from: impl AsFd,
     from_name: &[u8],

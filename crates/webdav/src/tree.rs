@@ -1,8 +1,8 @@
 //! From a path to a place below the root of a route, without leaving it.
 //!
-//! The directory of a place is opened by [`Root`]; everything that is done there names the file by its last
-//! name, which has no slash, and follows no link. Locks and properties are kept by the real path of the
-//! directory and that name, so two paths that lead to one file through links mean the same lock.
+//! The directory of a place is opened by [`Root`]; all operations there name the file by its last name, which
+//! has no slash, and follow no link. Locks and properties are stored by the real path of the directory and
+//! that name, so two paths of one file through links have the same lock.
 
 use std::ffi::OsStr;
 use std::io;
@@ -25,7 +25,7 @@ pub struct Tree {
     hidden_files: bool,
 }
 
-/// A place below the root: of a resource, or where one may be made.
+/// A place below the root: of a resource, or where one may be created.
 pub struct Place {
     /// The path of a request for it, without a slash at its end; that of the root has one.
     pub path: Vec<u8>,
@@ -115,7 +115,7 @@ impl Tree {
         Tree { root, mount, hidden_files }
     }
 
-    /// Whether hidden names are files like others.
+    /// Whether hidden names are ordinary files.
     pub fn hidden_files(&self) -> bool {
         self.hidden_files
     }
@@ -162,8 +162,8 @@ impl Tree {
         Ok(Place { path, key, name_key, within, facts, is_link })
     }
 
-    /// The facts of a name in a directory, and whether it is a link. A link that leads nowhere, or out of the
-    /// root, has none.
+    /// The facts of a name in a directory, and whether it is a link. A link whose target does not exist, or
+    /// is outside the root, has none.
     fn facts_of(&self, directory: &OwnedFd, name: &[u8], path: &[u8]) -> Result<(Option<FileFacts>, bool)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let pinned = match fs::openat(directory, name, flags, Mode::empty()) {
@@ -182,8 +182,8 @@ impl Tree {
         Ok((Some(FileFacts::from_stat(&stat)?), false))
     }
 
-    /// By what the locks and properties of an open directory are kept: its real path below that of the root,
-    /// or, where links lead out, its whole path behind a slash.
+    /// The key of the locks and properties of an open directory: its real path below that of the root, or, if
+    /// links point outside, a slash and its whole path.
     fn key_of(&self, directory: &OwnedFd) -> Result<Vec<u8>> {
         let root = real_path(&self.root.open(&self.mount)?.descriptor)?;
         let path = real_path(directory)?;
@@ -213,15 +213,15 @@ impl Tree {
     pub fn walk(&self, place: &Place, walk: &Walk) -> Result<Vec<Entry>> {
         let mut entries = vec![place.entry()?];
         let mut next = 0;
-        let mut begun = 0;
+        let mut directories = 0;
         while next < entries.len() {
             let entry = &entries[next];
             next += 1;
-            let is_first = begun == 0;
+            let is_first = directories == 0;
             if entry.facts.kind != FileKind::Directory || !is_first && !walk.is_deep {
                 continue;
             }
-            begun += 1;
+            directories += 1;
             let (path, key) = (entry.path.clone(), entry.key.clone());
             match self.members(&path, &key, walk, entries.len()) {
                 Ok(members) => entries.extend(members),
@@ -235,7 +235,7 @@ impl Tree {
 
     fn members(&self, path: &[u8], key: &[u8], walk: &Walk, so_far: usize) -> Result<Vec<Entry>> {
         let path_of_directory = if path.ends_with(b"/") { path.to_vec() } else { [path, b"/"].concat() };
-        // A link is a member, but what is behind it belongs to where it leads.
+        // A link is a member, but the contents of its target belong to the place of the target.
         let directory = self.open_directory(&path_of_directory)?;
         let own_key = self.key_of(&directory)?;
         if own_key != key && walk.is_deep && so_far > 1 {
@@ -276,11 +276,11 @@ fn real_path(directory: &OwnedFd) -> Result<Vec<u8>> {
     Ok(fs::readlinkat(CWD, link.as_str(), Vec::new())?.into_bytes())
 }
 
-/// Why a directory cannot hold the state of a tree; `None`: it can. No path of the tree may lead to it.
-pub fn lies_in(directory: &Path, root: &Path) -> io::Result<bool> {
+/// Why a directory cannot contain the state of a tree; `None`: it can. No path of the tree may reach it.
+pub fn is_in(directory: &Path, root: &Path) -> io::Result<bool> {
     let root = fs::stat(root)?;
     let mut path = std::path::absolute(directory)?;
-    // A directory that does not exist yet is made later; its links are those of the part that exists.
+    // A directory that does not exist yet is created later; its links are those of the part that exists.
     while !path.exists() {
         if !path.pop() {
             return Ok(false);

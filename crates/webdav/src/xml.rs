@@ -1,8 +1,8 @@
 //! The XML bodies of PROPFIND, PROPPATCH and LOCK.
 //!
 //! A document with a DTD is refused, so there are no entities but the five of XML. Length, depth and the
-//! number of nodes are limited. A property is kept as its own piece of XML, with the namespaces and the
-//! language that hold in it.
+//! number of nodes are limited. A property is stored as its own piece of XML, with the namespaces and the
+//! language that apply to it.
 
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ impl PropertyName {
     }
 }
 
-/// What a PROPFIND asks for.
+/// The properties that a PROPFIND requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyQuery {
     /// All properties that the standard names, all dead ones, and these.
@@ -73,28 +73,28 @@ pub struct PropertyChange {
     pub value: Option<String>,
 }
 
-/// What a LOCK asks for.
+/// The lock that a LOCK requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRequest {
     /// No other lock may be beside it.
     pub is_exclusive: bool,
-    /// What the client says about its user, as an element; empty: nothing.
+    /// The element of the client about its user; empty: none.
     pub owner: String,
 }
 
 fn bad(detail: impl ToString) -> Failure {
-    // The client is told the status only; what it sent is not for the log.
+    // The client gets the status only; its body is not logged.
     let _ = detail;
     Failure::new(400)
 }
 
-/// Parses a body, and gives its root to `read`.
+/// Parses a body, and passes its root to `read`.
 fn with_root<T>(body: &[u8], name: &str, read: impl FnOnce(Node<'_, '_>) -> Result<T>) -> Result<T> {
     let text = decode(body)?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(&text, options).map_err(bad)?;
     let root = document.root_element();
-    // A prefix cannot stand for no namespace (Namespaces in XML 1.0 section 2.2), which the parser lets pass.
+    // A prefix must have a namespace (Namespaces in XML 1.0 section 2.2), which the parser does not check.
     let is_undeclared = |node: Node<'_, '_>| {
         node.namespaces().any(|declared| declared.name().is_some() && declared.uri().is_empty())
     };
@@ -138,7 +138,7 @@ fn name_of(node: Node<'_, '_>) -> PropertyName {
     }
 }
 
-/// Reads the body of a PROPFIND; an empty one asks for all (RFC 4918 section 9.1).
+/// Reads the body of a PROPFIND; an empty one requests all (RFC 4918 section 9.1).
 pub fn property_query(body: &[u8]) -> Result<PropertyQuery> {
     if body.trim_ascii().is_empty() {
         return Ok(PropertyQuery::All(Vec::new()));

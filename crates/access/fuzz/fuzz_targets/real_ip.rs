@@ -1,5 +1,6 @@
-//! Fuzzes the values of the fields in which proxies name the client: no panic; an untrusted peer is not
-//! believed; the result is the peer's address or an untrusted one, unless every address is trusted.
+//! Fuzzes the values of the fields in which proxies name the client: no panic; the fields of an untrusted
+//! peer have no effect; the result is the peer's address or an untrusted one, unless every address is
+//! trusted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Fuzzes tokens and key sets: no panic, and no token is accepted whose signature no key has made.
+//! Fuzzes tokens and key sets: no panic, and no token is accepted that no key has signed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -26,10 +26,10 @@ pub struct TokenAuthentication {
     shared: Arc<AccessShared>,
 }
 
-/// The result of a quick look at a request's token.
+/// The result of a quick check of a request's token.
 pub enum TokenCheck {
     /// The token was verified a short time ago.
-    Known(Arc<Identity>),
+    Verified(Arc<Identity>),
     /// The request is refused.
     Refuse(Refusal),
     /// The token must be verified.
@@ -77,7 +77,7 @@ impl TokenAuthentication {
     }
 
     /// Checks the token of a request as far as this is quick.
-    pub fn check_at_once(self: &Arc<TokenAuthentication>, request: &RequestView<'_>) -> TokenCheck {
+    pub fn check_quickly(self: &Arc<TokenAuthentication>, request: &RequestView<'_>) -> TokenCheck {
         let token = match credentials(request, &self.cookie) {
             Credentials::Absent => return TokenCheck::Refuse(self.challenge(401, None)),
             Credentials::Malformed => {
@@ -91,7 +91,7 @@ impl TokenAuthentication {
         let fingerprint = self.shared.successes.fingerprint([token, b"", b""]);
         let generation = self.source.keys().generation;
         match self.seen.get(&fingerprint, generation, self.shared.now_ns()) {
-            Some(identity) => TokenCheck::Known(identity),
+            Some(identity) => TokenCheck::Verified(identity),
             None => TokenCheck::Verify(PendingToken { authentication: self.clone(), token: token.into() }),
         }
     }

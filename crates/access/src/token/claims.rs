@@ -20,14 +20,14 @@ pub fn find<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
 
 /// Whether a claim contains a value: a string that is equal to it, a string that lists it between spaces (as
 /// `scope`, RFC 8693 section 4.2), an array that contains it, or a number or boolean with this spelling.
-pub fn contains(claim: &Value, wanted: &str) -> bool {
+pub fn contains(claim: &Value, required: &str) -> bool {
     match claim {
-        Value::String(text) => text == wanted || text.split(' ').any(|word| word == wanted),
+        Value::String(text) => text == required || text.split(' ').any(|word| word == required),
         Value::Array(items) => items.iter().any(|item| match item {
-            Value::String(text) => text == wanted,
-            other => plain_text(other).is_some_and(|text| text == wanted),
+            Value::String(text) => text == required,
+            other => plain_text(other).is_some_and(|text| text == required),
         }),
-        other => plain_text(other).is_some_and(|text| text == wanted),
+        other => plain_text(other).is_some_and(|text| text == required),
     }
 }
 

@@ -1,8 +1,8 @@
 //! JSON Web Tokens (RFC 7519) as credentials: `Authorization: Bearer TOKEN` (RFC 6750), or a cookie.
 //!
 //! ```text
-//! request -> find the token -> seen before? -> choose the key
-//!         -> signature -> times, issuer, audience -> claims
+//! request -> find the token -> verified before? -> choose the key -> signature -> times, issuer, audience ->
+//!         claims
 //! ```
 //!
 //! | module | |

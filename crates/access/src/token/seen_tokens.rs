@@ -1,4 +1,4 @@
-//! Remembers tokens that were verified a short time ago, with their identities, in bounded memory.
+//! Stores tokens that were verified a short time ago, with their identities, in bounded memory.
 //!
 //! A token is stored as a hash with a secret key. An entry is valid until the token expires or the keys of
 //! the issuer change.
@@ -31,7 +31,7 @@ struct Entry {
 }
 
 impl SeenTokens {
-    /// The identity of a remembered token at this time of the process's clock.
+    /// The identity of a stored token at this time of the process's clock.
     pub fn get(&self, fingerprint: &Fingerprint, key_generation: u64, now_ns: u64) -> Option<Arc<Identity>> {
         let set = self.sets.get()?[set_of(fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |entry: &&Entry| {
@@ -42,7 +42,7 @@ impl SeenTokens {
         set.iter().flatten().find(is_it).map(|entry| entry.identity.clone())
     }
 
-    /// Remembers a token. In a full set the entry that expires first is replaced.
+    /// Stores a token. In a full set the entry that expires first is replaced.
     pub fn remember(
         &self,
         fingerprint: Fingerprint,

@@ -67,7 +67,7 @@ impl Issuer {
     fn rsa(size: KeySize, algorithm: Algorithm) -> Issuer {
         let pair = RsaKeyPair::generate(size).unwrap();
         let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
-        // The library wants the key without its PKCS #8 wrapping, which has a fixed length.
+        // The library requires the key without its PKCS #8 wrapping, which has a fixed length.
         Issuer::new(EncodingKey::from_rsa_der(&der.as_ref()[26..]), algorithm)
     }
 

@@ -18,7 +18,7 @@ use crate::token_keys::KeySet;
 /// The maximum length of a token in bytes.
 pub const LONGEST_TOKEN_BYTES: usize = 8192;
 
-/// What a verified token says about its bearer.
+/// The statements of a verified token about its bearer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The user.
@@ -26,7 +26,7 @@ pub struct Identity {
     /// Header fields that programs and origins get in place of the client's fields; `None`: the token has no
     /// such claim, and the client's field is dropped anyway.
     pub fields: Vec<(Arc<str>, Option<String>)>,
-    /// All that it says, for variables.
+    /// All its claims, for variables.
     pub claims: Claims,
 }
 
@@ -39,7 +39,7 @@ impl ClaimValues for Identity {
 /// Why a token is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
-    /// It does not satisfy the rules; the reason contains nothing of the token.
+    /// It does not satisfy the rules; the reason contains no part of the token.
     Invalid(&'static str),
     /// No key of the set matches it.
     UnknownKey,
@@ -76,8 +76,8 @@ pub struct Accepted {
 }
 
 impl Rules {
-    /// Rules on claims, as they are configured: what they must contain, and what is made of them. Any
-    /// algorithm, issuer and audience must still be named.
+    /// Rules on claims, as they are configured: their required values, and the fields and variables that they
+    /// set. The algorithms, issuer and audiences must still be set.
     pub fn of_claims<'c>(
         required: impl Iterator<Item = (&'c str, &'c str)>,
         user_claim: &str,
@@ -94,7 +94,7 @@ impl Rules {
         }
     }
 
-    /// Verifies a token, and makes of its claims what programs and origins get.
+    /// Verifies a token, and converts its claims into the fields for programs and origins.
     pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
         self.accept(&self.verified_claims(token, keys)?)
     }
@@ -140,7 +140,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Checks the required claims, and makes of claims what programs and origins get.
+    /// Checks the required claims, and converts claims into the fields for programs and origins.
     pub fn accept(&self, token: &Claims) -> Result<Accepted, Rejection> {
         let is_met = |(name, wanted): &(String, String)| {
             claims::find(token, name).is_some_and(|claim| claims::contains(claim, wanted))

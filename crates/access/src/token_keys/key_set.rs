@@ -60,8 +60,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// The keys that may have made a signature with this algorithm: the one with the id that the token names,
-    /// or else all that match.
+    /// The keys that may have signed with this algorithm: the one with the id that the token names, or else
+    /// all that match.
     pub fn candidates<'s>(
         &'s self,
         id: Option<&'s str>,

@@ -16,7 +16,7 @@ use touchstone_config::TokenKeys;
 
 use super::key_set::{KeySet, LARGEST_KEY_SET_BYTES};
 
-/// Called with one line when the operator should know something.
+/// Called with a message for the operator, of one line.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The interval at which a file is checked.
@@ -68,7 +68,7 @@ impl Location {
 pub struct KeySource {
     keys: watch::Receiver<Keys>,
     /// Requests a fetch.
-    wanted: Mutex<Sender<()>>,
+    fetch_requests: Mutex<Sender<()>>,
     can_be_fetched: bool,
 }
 
@@ -77,7 +77,7 @@ impl KeySource {
     /// names the file.
     pub fn open(location: Location, refresh: Duration, report: Report) -> Result<KeySource, String> {
         let (publish, keys) = watch::channel(Keys::default());
-        let (wanted, requests) = mpsc::channel();
+        let (fetch_requests, requests) = mpsc::channel();
         let can_be_fetched = matches!(location, Location::Url(..));
         let (name, run): (String, Box<dyn FnOnce() + Send>) = match location {
             Location::File(path) => {
@@ -96,7 +96,7 @@ impl KeySource {
             .name("token-keys".to_string())
             .spawn(run)
             .map_err(|error| format!("{name}: no thread for it: {error}"))?;
-        Ok(KeySource { keys, wanted: Mutex::new(wanted), can_be_fetched })
+        Ok(KeySource { keys, fetch_requests: Mutex::new(fetch_requests), can_be_fetched })
     }
 
     /// Checks whether keys can be read here, as far as this is possible without the network.
@@ -119,7 +119,7 @@ impl KeySource {
         if !self.can_be_fetched || (is_recent && known.set.is_some()) {
             return None;
         }
-        _ = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).send(());
+        _ = self.fetch_requests.lock().unwrap_or_else(PoisonError::into_inner).send(());
         let mut keys = self.keys.clone();
         let fetched = keys.wait_for(|keys| keys.fetches > known.fetches);
         let newer = tokio::time::timeout(WAIT_FOR_KEYS, fetched).await.ok()?.ok()?;
@@ -216,7 +216,7 @@ fn follow_url(
             keys.fetches += 1;
             keys.fetched_at = Some(fetched_at);
         });
-        if !wait_for_turn(fetched_at, wait, requests) {
+        if !wait_for_fetch(fetched_at, wait, requests) {
             return;
         }
     }
@@ -224,7 +224,7 @@ fn follow_url(
 
 /// Waits until the next fetch is due, or until one is requested and the last is long enough ago. Returns
 /// whether the source is still in use.
-fn wait_for_turn(fetched_at: Instant, wait: Duration, requests: &mpsc::Receiver<()>) -> bool {
+fn wait_for_fetch(fetched_at: Instant, wait: Duration, requests: &mpsc::Receiver<()>) -> bool {
     let is_wanted = match requests.recv_timeout(wait) {
         Err(RecvTimeoutError::Disconnected) => return false,
         Err(RecvTimeoutError::Timeout) => false,

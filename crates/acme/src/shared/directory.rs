@@ -1,5 +1,5 @@
 //! The store in a directory that machines share. Each change is made under a lock of the file system, which
-//! is held for a moment only; each value is a file that is renamed into place.
+//! is held for milliseconds only; each value is a file that is renamed into place.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -13,7 +13,7 @@ use touchstone_tls::private_file;
 use super::value::Stored;
 
 /// How long another machine may hold the lock. It holds it for milliseconds; one that lost its network may
-/// hold it until the file server gives up on it.
+/// hold it until the file server releases it.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts to lock.
@@ -28,7 +28,7 @@ pub struct DirectoryStore {
 }
 
 impl DirectoryStore {
-    /// The store in `root`, which is made when it is needed.
+    /// The store in `root`, which is created when it is needed.
     pub fn new(root: PathBuf) -> DirectoryStore {
         DirectoryStore { root }
     }
@@ -42,7 +42,7 @@ impl DirectoryStore {
         }
     }
 
-    /// Sets or removes a value if its revision is still the given one; gives the new revision (0 for none).
+    /// Sets or removes a value if its revision is still the given one; returns the new revision (0 for none).
     pub fn replace(
         &self,
         key: &str,
@@ -81,7 +81,7 @@ impl DirectoryStore {
             let Some(key) = name.to_str().and_then(key_of).filter(|key| key.starts_with(prefix)) else {
                 continue;
             };
-            // It may be removed meanwhile.
+            // Another process may have removed it.
             if let Some(stored) = self.get(&key)? {
                 found.push((key, stored));
             }

@@ -1,4 +1,4 @@
-//! The right to do something alone, for as long as it is extended.
+//! An exclusive lease, which is valid as long as it is extended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,30 +14,30 @@ use super::store::SharedStore;
 /// How often a lease is extended within its time.
 const BEATS: u32 = 4;
 
-/// All leases that a process knows.
+/// All leases of a process.
 pub struct Leases {
     store: SharedStore,
     /// This process.
     owner: String,
     time: Duration,
     /// The leases of others: their revision, and since when it has been the same.
-    seen: Mutex<HashMap<String, (u64, Instant)>>,
+    observed: Mutex<HashMap<String, (u64, Instant)>>,
 }
 
-/// A lease that this process has. Dropping it gives it back.
+/// A lease that this process holds. Dropping it releases it.
 pub struct Lease {
     store: SharedStore,
     key: String,
     revision: watch::Receiver<Option<u64>>,
     beats: AbortHandle,
-    /// The process that had it before and did not give it back.
-    pub taken_from: Option<String>,
+    /// The process that held it before and did not release it.
+    pub previous_holder: Option<String>,
 }
 
 impl Leases {
     /// Leases that are over when they were not extended for `time`.
     pub fn new(store: SharedStore, time: Duration) -> Leases {
-        Leases { store, owner: new_owner(), time, seen: Mutex::default() }
+        Leases { store, owner: new_owner(), time, observed: Mutex::default() }
     }
 
     /// The name of this process in leases and values.
@@ -54,11 +54,11 @@ impl Leases {
     pub async fn take(self: &Arc<Self>, what: &str) -> Result<Option<Lease>, String> {
         let key = format!("leases/{what}");
         let present = self.store.get(&key).await?;
-        let mut taken_from = None;
+        let mut previous_holder = None;
         let before = match present {
             None => None,
             Some(stored) if self.is_over(&key, stored.revision) => {
-                taken_from = Some(owner_of(&stored.bytes));
+                previous_holder = Some(owner_of(&stored.bytes));
                 Some(stored.revision)
             }
             Some(_) => return Ok(None),
@@ -66,22 +66,24 @@ impl Leases {
         let Some(revision) = self.store.replace(&key, &self.value(0), before).await? else {
             return Ok(None);
         };
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         let (sender, revision) = watch::channel(Some(revision));
         let (leases, of) = (self.clone(), key.clone());
         let beats = tokio::spawn(async move { leases.extend(&of, &sender).await }).abort_handle();
-        Ok(Some(Lease { store: self.store.clone(), key, revision, beats, taken_from }))
+        Ok(Some(Lease { store: self.store.clone(), key, revision, beats, previous_holder }))
     }
 
-    /// Whether a lease of another process has not changed for its whole time. The first look at it only
-    /// begins that time.
+    /// Whether a lease of another process has not changed for its whole time. The first check only starts
+    /// that time.
     fn is_over(&self, key: &str, revision: u64) -> bool {
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match seen.get(key) {
-            Some((known, since)) if *known == revision => now.duration_since(*since) >= self.time,
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        match observed.get(key) {
+            Some((last_revision, since)) if *last_revision == revision => {
+                now.duration_since(*since) >= self.time
+            }
             _ => {
-                seen.insert(key.to_string(), (revision, now));
+                observed.insert(key.to_string(), (revision, now));
                 false
             }
         }
@@ -92,14 +94,14 @@ impl Leases {
         let mut extended = Instant::now();
         for count in 1.. {
             tokio::time::sleep(self.time / BEATS).await;
-            let known = *revision.borrow();
-            match self.store.replace(key, &self.value(count), known).await {
+            let current = *revision.borrow();
+            match self.store.replace(key, &self.value(count), current).await {
                 Ok(Some(new)) => {
                     extended = Instant::now();
                     revision.send_replace(Some(new));
                 }
                 Ok(None) => break,
-                // The store is away: the others will believe that this process is, too.
+                // The store is not available: for the others this process is not available either.
                 Err(_) if extended.elapsed() + self.time / BEATS >= self.time => break,
                 Err(_) => {}
             }
@@ -130,7 +132,7 @@ impl Drop for Lease {
         };
         let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
         runtime.spawn(async move {
-            // A lease that is not given back ends by itself.
+            // A lease that is not released expires.
             let _ = store.remove(&key, revision).await;
         });
     }
@@ -146,7 +148,7 @@ fn owner_of(value: &[u8]) -> String {
 /// A name for this process that no other has.
 fn new_owner() -> String {
     let mut bytes = [0; 8];
-    // The process id alone tells processes of one machine apart.
+    // The process id alone distinguishes processes of one machine.
     let _ = rand::fill(&mut bytes);
     let host = rustix::system::uname().nodename().to_string_lossy().replace(' ', "-");
     format!("{host}-{}-{:016x}", std::process::id(), u64::from_be_bytes(bytes))
@@ -168,7 +170,7 @@ mod tests {
         let (one, other) =
             (leases(&directory, Duration::from_secs(60)), leases(&directory, Duration::from_secs(60)));
         let lease = one.take("a.org").await.expect("it works").expect("it is free");
-        assert!(lease.taken_from.is_none());
+        assert!(lease.previous_holder.is_none());
         assert!(other.take("a.org").await.expect("it works").is_none());
         assert!(one.take("a.org").await.expect("it works").is_none());
         assert!(other.take("b.org").await.expect("it works").is_some());
@@ -194,9 +196,9 @@ mod tests {
             }
             tokio::time::sleep(time / 10).await;
         };
-        assert_eq!(taken.taken_from.as_deref(), Some(one.owner()));
+        assert_eq!(taken.previous_holder.as_deref(), Some(one.owner()));
         assert_ne!(one.owner(), other.owner());
-        // The former holder gives back nothing that is not its own.
+        // The former holder does not release a lease that it no longer holds.
         drop(lease);
         tokio::time::sleep(time / 4).await;
         assert!(one.take("a.org").await.expect("it works").is_none());
@@ -209,7 +211,7 @@ mod tests {
         let lease = one.take("a.org").await.expect("it works").expect("it is free");
         let stored = one.store.get("leases/a.org").await.expect("it works");
         assert!(stored.is_some());
-        // Another process has taken it, for example while this machine slept.
+        // Another process has acquired it, for example while this machine was suspended.
         let file = directory.path().join("shared/leases%2Fa.org.value");
         std::fs::write(file, "other 1").expect("it is written");
         lease.lost().await;

@@ -1,17 +1,17 @@
 //! Several machines with the same certificates: what they have in common, in a directory of a network file
 //! system or in a NATS key-value bucket.
 //!
-//! Each order is made under a lease, which the other machines see. A machine that ends while it has one does
-//! not extend it, and another one takes it over. No clocks are compared: a lease is over when a machine has
-//! not seen it change for the whole of its time.
+//! Each order is sent under a lease, which is visible to the other machines. A machine that ends while it
+//! holds one does not extend it, and another machine acquires it. No clocks are compared: a lease is over
+//! when a machine has not seen it change for the whole of its time.
 //!
 //! | module | |
 //! |---|---|
-//! | `store` | small values by key, which change only if nothing else has changed them |
+//! | `store` | small values by key, which change only if no other process has changed them |
 //! | `value` | one of them |
 //! | `directory` | the store in a directory |
 //! | `nats` | the store in a bucket, and the copies of files that it holds |
-//! | `lease` | the right to do something alone |
+//! | `lease` | exclusive leases |
 //! | `proofs` | proofs for the authority, which every machine shows |
 
 mod directory;

@@ -40,12 +40,12 @@ pub struct NatsStore {
     /// The storage of this machine.
     root: PathBuf,
     bucket: OnceCell<kv::Store>,
-    /// All values, as the watch has seen them.
+    /// All values, as the watch has received them.
     values: Mutex<BTreeMap<String, Stored>>,
 }
 
 impl NatsStore {
-    /// A bucket whose files are copied into `root`. Nothing is sent yet.
+    /// A bucket whose files are copied into `root`. No request is sent yet.
     pub fn new(settings: AcmeNatsConfig, root: PathBuf) -> NatsStore {
         NatsStore { settings, root, bucket: OnceCell::new(), values: Mutex::default() }
     }
@@ -256,7 +256,7 @@ fn subject(key: &str) -> String {
     key.replace('=', "=3D").replace('+', "=2B").replace('*', "=2A")
 }
 
-/// The key of such a text; `None` if no key gives it.
+/// The key of such a text; `None` if no key has this text.
 fn key_of(subject: &str) -> Option<String> {
     let key = subject.replace("=2A", "*").replace("=2B", "+").replace("=3D", "=");
     (self::subject(&key) == subject).then_some(key)

@@ -14,13 +14,13 @@ use super::store::SharedStore;
 use crate::challenge::{Offer, Offers};
 use crate::renewal::now_s;
 
-/// The pause between two looks for proofs of other machines.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// The pause between two searches for proofs of other machines.
+const CHECK_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long to wait until all machines have seen a proof.
+/// How long to wait until all machines have read a proof.
 const SPREAD_TIME: Duration = Duration::from_millis(1500);
 
-/// The age after which a proof was left behind by a machine that ended.
+/// The age at which a proof is regarded as one of a machine that has ended.
 const MOST_AGE_S: i64 = 3600;
 
 /// A proof.
@@ -148,7 +148,7 @@ pub async fn follow_proofs(leases: Arc<Leases>, offers: Offers, error_log: Error
             }
             Err(reason) => error_log.failing("acme: the shared storage", reason),
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
+        tokio::time::sleep(CHECK_PAUSE).await;
     }
 }
 

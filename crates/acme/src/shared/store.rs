@@ -1,4 +1,5 @@
-//! Small values by key. A value has a revision, so that it is changed only if nothing else has changed it.
+//! Small values by key. A value has a revision, so that it is changed only if no other process has changed
+//! it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ impl SharedStore {
         }
     }
 
-    /// Sets a value if its revision is still the given one (`None`: if there is none), and gives its new
+    /// Sets a value if its revision is still the given one (`None`: if there is none), and returns its new
     /// revision; `None` if it was changed.
     pub async fn replace(&self, key: &str, bytes: &[u8], before: Option<u64>) -> Result<Option<u64>, String> {
         match self {
@@ -62,7 +63,7 @@ impl SharedStore {
         }
     }
 
-    /// Passes a file that was written on to the machines that do not see the directory.
+    /// Passes a file that was written to the machines that do not share the directory.
     pub async fn publish_file(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         match self {
             SharedStore::Directory(_) => Ok(()),

@@ -18,8 +18,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
     name: "site.route.ajp",
     repeated: false,
     documentation: "Servlet containers such as Tomcat answer the requests of the route over AJP13, see \
-        [AJP](ajp.md). AJP is not encrypted, and containers trust it: use it only on a network of your \
-        own.",
+        [AJP](ajp.md). AJP is not encrypted, and containers trust every client: use it only on a private \
+        network.",
     blank,
     keys: &[
         Key {
@@ -27,8 +27,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
             example: "[\"127.0.0.1:8009 route=a weight=2\", \"unix:/run/tomcat/ajp.sock route=b\"]",
             documentation: "Where containers listen: an address with its port, or `unix:` with the path of a \
                 socket. Several must have the same applications; then `route=` is the jvmRoute of one, by \
-                which sessions find it; `weight=` gives one more of the requests, and `backup` only those \
-                that no other takes.",
+                which sessions find it; `weight=` sets the share of the requests of one, and `backup` marks \
+                one that gets only those for which no other is available.",
             kind: Kind::CheckedArray {
                 what: "array of addresses of containers",
                 parse: |text| parse_backend(text).map(|_| text.to_string()),
@@ -44,8 +44,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
         Key {
             default: Some("true"),
             example: "false",
-            documentation: "The containers see the field Authorization, for applications that check users \
-                themselves. It holds passwords.",
+            documentation: "Whether the containers receive the field Authorization, for applications that \
+                check users themselves. It holds passwords.",
             ..PASS_AUTHORIZATION
         },
         SESSIONS,
@@ -211,7 +211,7 @@ const PING_TIMEOUT: Key<ProgramsConfig> = Key {
     default: Some("\"2s\""),
     example: "\"500ms\"",
     documentation: "How long the container may take to answer the check (CPong). After that the connection \
-        is given up.",
+        is closed.",
     kind: Kind::Duration {
         least: INSTANT,
         most: HOUR,
@@ -223,9 +223,9 @@ const PING_NEW: Key<ProgramsConfig> = Key {
     name: "ping_new",
     default: Some("true"),
     example: "false",
-    documentation: "Also checks on each new connection, so that a request of any method goes to another \
-        container after `ping_timeout` if one accepts connections and answers none. `false`: such a \
-        container costs each request `first_byte_timeout`.",
+    documentation: "Whether each new connection is checked too. If a container accepts connections but does \
+        not answer, a request of any method is then sent to another container after `ping_timeout`. `false`: \
+        each request to such a container waits for `first_byte_timeout`.",
     kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
 };
 
@@ -234,9 +234,9 @@ const PING_WAITING: Key<ProgramsConfig> = Key {
     default: Some("\"3s\""),
     example: "\"10s\"",
     documentation: "After how long without an answer the container is checked on a connection of its own; \
-        later after twice that, and so on. A container that answers neither the check nor any other request \
-        meanwhile has hung: GET and other requests that may be repeated go to another one, if there is one. \
-        0: never.",
+        later after twice that, and so on. A container that answers neither the check nor another request \
+        during this time has hung: GET and other requests that may be repeated go to another one, if there \
+        is one. 0: never.",
     kind: Kind::Duration {
         least: Duration::ZERO,
         most: DAY,
@@ -244,7 +244,7 @@ const PING_WAITING: Key<ProgramsConfig> = Key {
     },
 };
 
-/// Attributes that hold what the server knows may not be set.
+/// Attributes whose values the server sets itself are refused.
 fn check_attribute(name: &str, value: &str) -> Result<(), String> {
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!("{name:?} is not the name of an attribute"));

@@ -12,8 +12,8 @@ use super::backend::parse_backend;
 use super::keys::*;
 use super::{ProgramsConfig, blank};
 
-/// The keys of a section: its own, then those of requests, and with what it says of connections those of time
-/// limits and health.
+/// The keys of a section: its own, then those of requests, those of connections, of time limits and of
+/// health.
 macro_rules! keys {
     ($($own:expr),+ $(,)?; $($connections:expr),+) => {
         &[

@@ -19,8 +19,8 @@ pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     default: Some("[]"),
     example: "[\"unix:/run/app.sock weight=2\", \"127.0.0.1:9000 backup\"]",
     documentation: "Where programs listen: `unix:` with the path of a socket, or an address with its port. \
-        Several must do the same; then `weight=` gives one more of the requests, and `backup` only those \
-        that no other takes.",
+        Several must run the same program; then `weight=` sets the share of the requests of one, and \
+        `backup` marks one that gets only those for which no other is available.",
     kind: Kind::CheckedArray {
         what: "array of addresses of programs",
         parse: |text| match parse_backend(text)?.route.as_str() {
@@ -183,7 +183,7 @@ pub(super) const SCRIPT_NAME: Key<ProgramsConfig> = Key {
     documentation: "The beginning of the path under which the program is mounted, without a slash at its \
         end: it becomes SCRIPT_NAME, and the rest becomes PATH_INFO. Empty: PATH_INFO is the whole path.",
     kind: Kind::Checked {
-        what: "path without a slash at its end, or nothing",
+        what: "path without a slash at its end, or empty",
         parse: |text, _| match text.is_empty() || text.starts_with('/') && !text.ends_with('/') {
             true => Ok(text.to_string()),
             false => Err(format!("{text:?} must begin with a slash and end without one")),
@@ -225,7 +225,7 @@ pub(super) const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
     documentation: "The script that answers all paths that are not files, as most applications need it; it \
         finds the path in REQUEST_URI. Empty: such a path is not found.",
     kind: Kind::Checked {
-        what: "path that begins with `/`, or nothing",
+        what: "path that begins with `/`, or empty",
         parse: |text, _| values::parse_site_path_or_empty(text),
         set: |programs, value| programs.front_controller = value,
     },
@@ -235,8 +235,8 @@ pub(super) const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
     name: "document_root",
     default: Some("\"\""),
     example: "\"/var/www/html\"",
-    documentation: "The root as the programs see it (DOCUMENT_ROOT and SCRIPT_FILENAME), if that is another \
-        path: in a container, or after chroot. Empty: the root of the route or site.",
+    documentation: "The path of the root for the programs (DOCUMENT_ROOT and SCRIPT_FILENAME), if it \
+        differs, as in a container or after chroot. Empty: the root of the route or site.",
     kind: Kind::File(|programs, value| programs.document_root = value),
 };
 
@@ -244,7 +244,7 @@ pub(super) const VARIABLES: Key<ProgramsConfig> = Key {
     name: "variables",
     default: Some("{}"),
     example: "{ APP_ENV = \"production\" }",
-    documentation: "Variables that each request carries, which replace those that it would have.",
+    documentation: "Variables of each request. They replace those of the server with the same names.",
     kind: Kind::Fields {
         what: "table from names of variables to values",
         check: |name, value| check_variable(name).and_then(|()| check_plain(name, value)),
@@ -256,8 +256,8 @@ pub(super) const PASS_AUTHORIZATION: Key<ProgramsConfig> = Key {
     name: "pass_authorization",
     default: Some("false"),
     example: "true",
-    documentation: "The programs see the field Authorization, as HTTP_AUTHORIZATION. \
-        Only for programs that check users themselves: the field holds passwords.",
+    documentation: "Whether the programs receive the field Authorization, as HTTP_AUTHORIZATION. Only for \
+        programs that check users themselves: the field holds passwords.",
     kind: Kind::Boolean(|programs, value| programs.pass_authorization = value),
 };
 
@@ -265,9 +265,9 @@ pub(super) const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
     name: "send_files_from",
     default: Some("\"\""),
     example: "\"/srv/downloads\"",
-    documentation: "A directory of files that a program can let the server send instead of its own body, by \
-        the path below it in X-Accel-Redirect, or by the whole path in X-Sendfile. Empty: these fields have \
-        no effect.",
+    documentation: "A directory of files that the server sends instead of the program's body if the program \
+        names one: by the path below the directory in X-Accel-Redirect, or by the whole path in X-Sendfile. \
+        Empty: these fields have no effect.",
     kind: Kind::File(|programs, value| programs.send_files_from = value),
 };
 
@@ -381,7 +381,7 @@ pub(super) const IDLE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "idle_timeout",
     default: Some("\"60s\""),
     example: "\"10s\"",
-    documentation: "How long the answer may make no progress once it has begun. After that the client's \
+    documentation: "How long an answer that has started may make no progress. After that the client's \
         connection is closed.",
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.idle_timeout = value },
 };

@@ -92,13 +92,13 @@ pub struct ProgramsConfig {
     pub index: Vec<String>,
     /// The script for paths that are not files; empty: none.
     pub front_controller: String,
-    /// The root as the programs see it; `None`: the same.
+    /// The path of the root for the programs; `None`: the same.
     pub document_root: Option<PathBuf>,
     /// Variables of requests.
     pub variables: BTreeMap<String, String>,
-    /// The programs see `Authorization`.
+    /// The programs receive `Authorization`.
     pub pass_authorization: bool,
-    /// The directory of files that programs can let the server send.
+    /// The directory of files that the server sends if programs name them.
     pub send_files_from: Option<PathBuf>,
     /// The settings that only servlet containers have.
     pub ajp: AjpConfig,
@@ -150,7 +150,7 @@ pub struct AjpConfig {
     pub ping_waiting: Duration,
 }
 
-/// Where requests with a session go.
+/// The targets of requests with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sessions {
     /// To the container of the session, or to another if it is down.

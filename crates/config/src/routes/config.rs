@@ -77,7 +77,7 @@ pub struct RouteConfig {
     pub servlet: Option<ServletConfig>,
     /// Answered by a WebAssembly component.
     pub wasm: Option<WasmConfig>,
-    /// Components that stand before what the route does, the first one first.
+    /// Components that run before the action of the route, in this order.
     pub middleware: Vec<WasmConfig>,
     /// Answered by a Python application.
     pub python: Option<PythonConfig>,
@@ -101,7 +101,7 @@ pub struct RouteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Errors of its program or origin get these pages, too.
     pub intercept_errors: bool,
-    /// The largest body of a request; 0: as the site says.
+    /// The largest body of a request; 0: that of the site.
     pub body_bytes: u64,
     /// Which of its files and answers are pages with directives.
     pub includes: Option<IncludesConfig>,
@@ -115,9 +115,9 @@ pub struct RouteConfig {
     pub cors: Option<CorsConfig>,
     /// The log of its requests; `None`: that of the site.
     pub access_log: Option<AccessLogConfig>,
-    /// The log of what goes wrong with them; `None`: that of the site.
+    /// The log of problems with them; `None`: that of the site.
     pub error_log: Option<ErrorLogConfig>,
-    /// How many of its requests are traced; `None`: as its site says.
+    /// How many of its requests are traced; `None`: that of its site.
     pub telemetry: Option<TraceConfig>,
     /// The content codings in which its answers are compressed; `None`: those of the site.
     pub compression: Option<Vec<ContentCoding>>,
@@ -284,8 +284,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("\"\""),
             example: "\"/old/\"",
             documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` is that path and all below it, \
-                and `\"=/a/\"` is `/a/` alone. As wildcards, `*` matches anything but a slash, and `**` \
-                matches anything. Percent escapes and `..` in a request are resolved before the comparison. \
+                and `\"=/a/\"` is `/a/` alone. As wildcards, `*` matches any text without a slash, and `**` \
+                matches any text. Percent escapes and `..` in a request are resolved before the comparison. \
                 Empty: any path.",
             kind: Kind::Checked {
                 what: "path, with `*` and `**` as wildcards",
@@ -314,9 +314,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             kind: Kind::CheckedArray {
                 what: "array of endings of paths",
                 parse: |text| match text {
-                    "" => {
-                        Err("an empty string is the ending of every path; leave 'suffixes' out".to_string())
-                    }
+                    "" => Err("an empty string is the ending of every path; omit 'suffixes'".to_string()),
                     _ => Ok(text.to_string()),
                 },
                 set: |route, value| route.suffixes = value,
@@ -340,9 +338,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "request_headers",
             default: Some("{}"),
             example: "{ X-Beta = \"*\", Accept = \"*image/avif*\" }",
-            documentation: "Header fields that the request must have, with their values, in which `*` stands \
-                for anything; the case of letters does not matter. `\"*\"` alone: the field is there. \
-                `\"\"`: it is not there, or empty.",
+            documentation: "Header fields that the request must have, with their values, in which `*` \
+                matches any text; the case of letters is ignored. `\"*\"` alone: the field is present. \
+                `\"\"`: it is absent or empty.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |_, _| Ok(()),
@@ -501,9 +499,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "middleware",
             default: Some(ABSENT),
             example: "[{ component = \"auth.wasm\" }]",
-            documentation: "WebAssembly components that stand before what the route does, the first one \
-                first, see `[[site.route.middleware]]`. Not together with `redirect`, `rewrite` or \
-                `respond`.",
+            documentation: "WebAssembly components that run before the action of the route, in this order, \
+                see `[[site.route.middleware]]`. Not together with `redirect`, `rewrite` or `respond`.",
             kind: Kind::Tables { read: read_middleware },
         },
         Key {
@@ -549,9 +546,10 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("[]"),
             example: "[\"$path\", \"$path/\"]",
             documentation: "Files that are tried before the route's program or other server: the first that \
-                exists answers a GET or HEAD. They are paths below the route's `root` or that of the site, \
-                with the variables of `redirect`. A path that ends with a slash is a directory with an index \
-                file. Not together with `php`, `cgi` or `nsapi`, which look for files themselves.",
+                exists is the answer to a GET or HEAD. They are paths below the route's `root` or that of \
+                the site, with the variables of `redirect`. A path that ends with a slash is a directory \
+                with an index file. Not together with `php`, `cgi` or `nsapi`, which search for files \
+                themselves.",
             kind: Kind::CheckedArray {
                 what: "array of paths with variables",
                 parse: |text| Ok(text.to_string()),
@@ -571,7 +569,12 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "\"html\"",
             documentation: "How a directory without an index file is listed.",
             kind: Kind::Choice(&[
-                Choice { word: "site", meaning: "as the site says", set: |route| route.listing = None },
+                Choice {
+                    word: "site",
+                    meaning: "the setting of the \
+                    site",
+                    set: |route| route.listing = None,
+                },
                 Choice {
                     word: "off",
                     meaning: "not at all: 403 Forbidden",
@@ -601,7 +604,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "The file that answers for a path that is not found, as `fallback` of the site \
                 does. Empty: that of the site. `\"none\"`: none.",
             kind: Kind::Checked {
-                what: "path that begins with `/`, `none`, or nothing",
+                what: "path that begins with `/`, `none`, or empty",
                 parse: |text, _| match text {
                     NO_FALLBACK => Ok(text.to_string()),
                     _ => values::parse_site_path_or_empty(text),
@@ -613,7 +616,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "cache_control",
             default: Some("\"\""),
             example: "\"public, max-age=31536000, immutable\"",
-            documentation: "The Cache-Control field of every file of the route. Empty: as the site says.",
+            documentation: "The Cache-Control field of every file of the route. Empty: the setting of the \
+                site.",
             kind: Kind::HeaderValue(|route, value| route.cache_control = value),
         },
         Key {
@@ -621,7 +625,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some(ABSENT),
             example: "[\"gzip\"]",
             documentation: "The content codings in which the answers of the route are compressed, as \
-                `compression` of the site; `[]`: they are not. Without it: as the site says.",
+                `compression` of the site; `[]`: they are not. Without it: the setting of the site.",
             kind: Kind::ContentCodings(|route, value| route.compression = Some(value)),
         },
         Key {
@@ -636,8 +640,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "intercept_errors",
             default: Some("false"),
             example: "true",
-            documentation: "Whether errors that the route's program or other server answers with get the \
-                pages of `error_pages`, too. It is so if the route or the site says so.",
+            documentation: "Whether the pages of `error_pages` also replace error answers of the route's \
+                program or other server. They do if the key is `true` in the route or in the site.",
             kind: Kind::Boolean(|route, value| route.intercept_errors = value),
         },
         Key {
@@ -645,7 +649,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("0"),
             example: "\"2GiB\"",
             documentation: "The largest request body of the route, in bytes. A larger one is answered with \
-                413 Content Too Large. 0: as the site says.",
+                413 Content Too Large. 0: the setting of the site.",
             kind: Kind::Size { least: 0, most: values::TIB, set: |route, value| route.body_bytes = value },
         },
         delivery::limit_rate(),
@@ -670,10 +674,10 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "headers",
             default: Some("{}"),
             example: "{ Cache-Control = \"public, max-age=31536000\" }",
-            documentation: "Header fields that the answer gets, instead of those that it would have; an \
-                empty value removes a field. The values are [texts with variables](expressions.md), also \
-                with those of `redirect`; one that is empty for an answer is left out. Fields that frame the \
-                message cannot be set.",
+            documentation: "Header fields of the answer, which replace its own fields with the same names; \
+                an empty value removes a field. The values are [texts with variables](expressions.md), also \
+                with those of `redirect`; a field whose value is empty for an answer is omitted. Fields that \
+                frame the message cannot be set.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, _| routes::check_answer_field(name),
@@ -685,9 +689,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("[]"),
             example: "[\"</app.css>; rel=preload; as=style\"]",
             documentation: "Values of `Link`, sent in an interim response 103 (RFC 8297) while a program or \
-                an origin makes the answer, so that a browser fetches what the page will need. Sent only \
-                over HTTP/2 and HTTP/3, where all clients know it, and only if the answer is not ready at \
-                once.",
+                an origin generates the answer, so that a browser fetches the resources of the page in \
+                advance. Sent only over HTTP/2 and HTTP/3, where all clients support it, and only if the \
+                answer is not ready at once.",
             kind: Kind::CheckedArray {
                 what: "array of values of Link",
                 parse: |text| match values::parse_header_value(text) {
@@ -749,13 +753,12 @@ pub static REDIRECT: Section<RedirectConfig> = Section {
             name: "to",
             default: None,
             example: "\"https://www.example.org/new/$1\"",
-            documentation: "The address: a path, or a URL with `http://` or `https://`. \
-                `$1` to `$9` are what the wildcards, the part below a path with a slash at its end, or the \
-                groups of `pattern` stand for, `$name` a named group, `$path` the whole path, `$query` the \
-                query, `$host` the host without its port, `$$` a dollar; and there are the \
-                [variables](expressions.md) of the request and the connection. Values are percent-encoded. \
-                `$map{name}` at the beginning may be a whole path or URL. The query of the request is kept \
-                unless there is a `?`.",
+            documentation: "The address: a path, or a URL with `http://` or `https://`. `$1` to `$9` are the \
+                matches of the wildcards, of the part below a path with a slash at its end, or of the groups \
+                of `pattern`; `$name` is a named group, `$path` the whole path, `$query` the query, `$host` \
+                the host without its port, `$$` a dollar. The [variables](expressions.md) of the request and \
+                the connection are also available. Values are percent-encoded. `$map{name}` at the beginning \
+                may be a whole path or URL. The query of the request is kept unless the address has a `?`.",
             kind: Kind::Checked {
                 what: "path or URL with variables",
                 parse: |text, _| Ok(text.to_string()),
@@ -766,8 +769,8 @@ pub static REDIRECT: Section<RedirectConfig> = Section {
             name: "status",
             default: Some("302"),
             example: "308",
-            documentation: "301 or 308: for good, and browsers remember it. 302 or 307: for now. \
-                303: with GET, after a form. 307 and 308 keep the method.",
+            documentation: "301 or 308: permanent, and browsers store it. 302 or 307: temporary. 303: the \
+                target is requested with GET, as after a form. 307 and 308 keep the method.",
             kind: Kind::Number {
                 least: 301,
                 most: 308,
@@ -781,9 +784,8 @@ pub static REDIRECT: Section<RedirectConfig> = Section {
 pub static REWRITE: Section<RewriteConfig> = Section {
     name: "site.route.rewrite",
     repeated: false,
-    documentation: "Another path, which the client does not see. \
-        The routes are then tried again from the first, without those that have already rewritten the \
-        request.",
+    documentation: "Another path, which is not visible to the client. The routes are then tried again from \
+        the first, without those that have already rewritten the request.",
     blank: || RewriteConfig { to: String::new() },
     keys: &[Key {
         name: "to",
@@ -838,7 +840,7 @@ pub static RESPOND: Section<RespondConfig> = Section {
     ],
 };
 
-/// Reads the routes of a site, and checks each as a whole.
+/// Reads the routes of a site, and checks the keys of each together.
 pub(crate) fn read_routes(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -846,7 +848,7 @@ pub(crate) fn read_routes(
 ) -> Vec<SectionPlaces> {
     let problems_before = reader.problem_count();
     let read = reader.tables(&ROUTE, value);
-    // If a value is wrong, a check of the whole would only repeat that.
+    // If a value is wrong, a check of all keys would only report that again.
     let values_are_right = reader.problem_count() == problems_before;
     let mut all_places = Vec::with_capacity(read.len());
     for (route, places) in read {

@@ -1,11 +1,11 @@
-//! Routes: what a site does differently for some requests.
+//! Routes: the settings of a site for some of its requests.
 //!
 //! [`Routes`] is the table of a site: [`Routes::find`] returns the first route that matches a request. Paths
 //! without wildcards are looked up by hash, so that a site may have thousands of redirects; the others are
-//! tried in order. A look-up allocates nothing.
+//! tried in order. A look-up allocates no memory.
 //!
-//! `config` has the keys of a route. What a route asks of a request, and the texts of redirects, rewrites and
-//! fields, are in the crate `touchstone-route`.
+//! `config` has the keys of a route. The conditions of a route on a request, and the texts of redirects,
+//! rewrites and fields, are in the crate `touchstone-route`.
 
 pub mod config;
 
@@ -77,7 +77,7 @@ pub struct Route {
     pub fields: AnswerFields,
     /// Field lines that are sent before an answer that takes time; empty: none.
     pub early_hints: Arc<[u8]>,
-    /// It has pages of errors, or looks for them when its program answers with an error.
+    /// It has pages of errors, or uses those of the site when its program answers with an error.
     pub has_error_pages: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Route {
 #[derive(Debug)]
 pub struct TryFile {
     path: Template,
-    /// A directory is meant.
+    /// The path is that of a directory.
     is_directory: bool,
     /// It is the path of the request.
     is_path: bool,
@@ -118,7 +118,7 @@ pub struct Rewrite {
     to: Template,
 }
 
-/// The path and query that a rewrite made.
+/// The path and query that a rewrite produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
     /// The path in its normal form.
@@ -187,8 +187,8 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// Whether another route than this one matches a path that other programs may understand this path as
-    /// (see [`other_readings`]).
+    /// Whether another route than this one matches a path that other programs may derive from this path (see
+    /// [`other_readings`]).
     pub fn is_ambiguous(
         &self,
         request: &RequestView<'_>,
@@ -251,7 +251,7 @@ impl Route {
             || self.try_files.iter().any(|file| file.path.has_values())
     }
 
-    /// Whether it asks for something of the connection.
+    /// Whether it has a condition on the connection.
     pub fn needs_connection(&self) -> bool {
         self.request.needs_connection()
     }
@@ -284,7 +284,7 @@ impl Route {
         self.try_files.first().is_some_and(|first| first.is_path) && !path.ends_with(b"/")
     }
 
-    /// The files of `try_files` in their order, and whether a directory is meant.
+    /// The files of `try_files` in their order, and whether each is a directory.
     pub fn tried<'v>(&'v self, request: &'v RequestView<'v>) -> impl Iterator<Item = (Rewritten, bool)> + 'v {
         let captures = self.captures(request.path);
         self.try_files.iter().filter_map(move |file| {
@@ -309,14 +309,14 @@ impl Route {
         Values { captures, path: request.path, query: request.query, host: request.host, source: request }
     }
 
-    /// The value of `Location`; `None` if it cannot be made, because the request has no host.
+    /// The value of `Location`; `None` if it cannot be determined, because the request has no host.
     pub fn location(&self, redirect: &Redirect, request: &RequestView<'_>) -> Option<Vec<u8>> {
         let captures = self.captures(request.path);
         redirect.to.location(&self.values(request, &captures))
     }
 
-    /// The new path and query; `None` if they cannot be made: there is no host, or the path leads above the
-    /// root.
+    /// The new path and query; `None` if they cannot be determined: there is no host, or the path is above
+    /// the root.
     pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
@@ -343,7 +343,7 @@ pub fn check_pattern(text: &str) -> Result<(), String> {
     PathMatch::from_pattern(text).map(|_| ())
 }
 
-/// Every problem of a route as a whole; its single values are valid.
+/// All problems of the combination of a route's keys; its single values are valid.
 pub fn problems(config: &RouteConfig) -> Vec<RouteProblem> {
     compile_route(config).err().unwrap_or_default()
 }
@@ -484,8 +484,8 @@ fn compile_try_files(
     if !config.try_files.is_empty()
         && (config.php.is_some() || config.cgi.is_some() || config.nsapi.is_some())
     {
-        let message = "'try_files' does not go with 'php', 'cgi' or 'nsapi', which look for files themselves \
-                       and whose programs are files; see 'front_controller' of 'php'";
+        let message = "'try_files' cannot be used with 'php', 'cgi' or 'nsapi', which search for files \
+                       themselves and whose programs are files; see 'front_controller' of 'php'";
         problem("try_files", message.to_string());
     }
     try_files.into()

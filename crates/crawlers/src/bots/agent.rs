@@ -13,7 +13,7 @@ const LONGEST_ADDRESS: usize = 1024;
 /// Where a bot publishes its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Agent {
-    /// The address without query and fragment, in its normal form: what the bot is known by.
+    /// The address without query and fragment, in its normal form: the identity of the bot.
     pub identifier: String,
     /// The address that is fetched.
     pub address: String,
@@ -22,7 +22,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Reads the address of an origin, or with a path that of a key set. The error says what is wrong.
+    /// Reads the address of an origin, or with a path that of a key set. The error describes the problem.
     pub fn of_address(text: &str) -> Result<Agent, String> {
         let address = Address::read(text)?;
         Ok(match address.path {
@@ -45,8 +45,8 @@ impl Agent {
         !behind.contains(':')
     }
 
-    /// The agent that a signature names. The error says why it names none: such a signature may be right, but
-    /// cannot be attributed.
+    /// The agent that a signature names. The error describes why it names none: such a signature may be
+    /// valid, but cannot be attributed.
     pub fn of_signature(message: &Message<'_>, signature: &Signature) -> Result<Agent, &'static str> {
         let value = joined(message.values(b"signature-agent")).ok_or("there is no Signature-Agent")?;
         let mut members: Vec<Option<&str>> =

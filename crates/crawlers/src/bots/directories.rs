@@ -1,8 +1,9 @@
-//! The directories of bots: fetched on a thread when a request needs one, and kept as long as they say.
+//! The directories of bots: fetched on a thread when a request needs one, and stored as long as they are
+//! fresh.
 //!
-//! What is fetched is bounded: the server's certificate must be right, redirects are not followed, only
-//! addresses of the public internet are connected to unless a key says otherwise, and time, size and number
-//! are limited. A failed fetch removes nothing that was fetched before, and is not repeated at once.
+//! Fetches are restricted: the server's certificate must be valid, redirects are not followed, only addresses
+//! of the public internet are connected to unless a key allows others, and time, size and number are limited.
+//! A failed fetch keeps the keys that were fetched before, and is not repeated at once.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The time between two fetches of one directory because of a key that it does not have.
 const LEAST_BETWEEN: Duration = Duration::from_secs(10);
 
-/// How long a directory that says nothing is fresh, and the limits of what one may say.
+/// How long a directory without freshness information is fresh, and the limits of this information.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 const SHORTEST_LIFETIME: Duration = Duration::from_secs(60);
 const LONGEST_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -52,7 +53,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(300);
 pub struct FetchSettings {
     /// The authorities that certificates may be from; `None`: those of the system.
     pub ca_certificate: Option<PathBuf>,
-    /// Servers in private networks may be asked.
+    /// Servers in private networks may be queried.
     pub allows_private: bool,
 }
 
@@ -68,7 +69,7 @@ struct Entry {
     is_configured: AtomicBool,
     state: watch::Sender<State>,
     /// A fetch waits or runs.
-    is_asked: AtomicBool,
+    is_requested: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -131,20 +132,20 @@ impl Directories {
     /// Begins to fetch the directory of a bot that the configuration names.
     pub fn prepare(&self, agent: &Agent) {
         if let Some(entry) = self.entry(agent, true) {
-            self.ask(&entry);
+            self.request_fetch(&entry);
         }
     }
 
     /// The directory of an agent with a key in it. Waits for a short time if it must be fetched. The error
-    /// says why there is none.
+    /// describes why there is none.
     pub async fn with_key(&self, agent: &Agent, thumbprint: &str) -> Result<Arc<Directory>, &'static str> {
-        let entry = self.entry(agent, false).ok_or("too many directories are known")?;
+        let entry = self.entry(agent, false).ok_or("there are too many directories")?;
         let mut changes = entry.state.subscribe();
         let known = changes.borrow_and_update().clone();
         let now = Instant::now();
         if let Some(directory) = known.with_key(thumbprint, now) {
             if known.fresh_until.is_none_or(|until| until <= now) {
-                self.ask(&entry);
+                self.request_fetch(&entry);
             }
             return Ok(directory);
         }
@@ -152,7 +153,7 @@ impl Directories {
             Some(_) => "the directory has no such key",
             None => "the directory cannot be fetched",
         };
-        if !self.ask(&entry) {
+        if !self.request_fetch(&entry) {
             return Err(unknown);
         }
         let fetched = changes.wait_for(|state| state.attempts > known.attempts);
@@ -169,7 +170,7 @@ impl Directories {
             return Some(entry.clone());
         }
         if known.len() >= MOST_OTHERS && !is_configured {
-            // Those that gave nothing make room first.
+            // Those without keys are removed first.
             known.retain(|_, entry| {
                 entry.is_configured.load(Ordering::Relaxed) || entry.state.borrow().directory.is_some()
             });
@@ -181,25 +182,25 @@ impl Directories {
             agent: agent.clone(),
             is_configured: AtomicBool::new(is_configured),
             state: watch::Sender::new(State::default()),
-            is_asked: AtomicBool::new(false),
+            is_requested: AtomicBool::new(false),
         });
         known.insert(agent.address.clone(), entry.clone());
         Some(entry)
     }
 
     /// Has a directory fetched; returns whether a fetch waits or runs now.
-    fn ask(&self, entry: &Arc<Entry>) -> bool {
+    fn request_fetch(&self, entry: &Arc<Entry>) -> bool {
         if entry.state.borrow().not_before.is_some_and(|time| Instant::now() < time) {
             return false;
         }
-        if entry.is_asked.swap(true, Ordering::AcqRel) {
+        if entry.is_requested.swap(true, Ordering::AcqRel) {
             return true;
         }
-        let is_asked = self.jobs.try_send(entry.clone()).is_ok();
-        if !is_asked {
-            entry.is_asked.store(false, Ordering::Release);
+        let is_requested = self.jobs.try_send(entry.clone()).is_ok();
+        if !is_requested {
+            entry.is_requested.store(false, Ordering::Release);
         }
-        is_asked
+        is_requested
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
@@ -207,7 +208,7 @@ impl Directories {
     }
 }
 
-/// Fetches what is asked for, until nothing can be asked for any more.
+/// Fetches the requested directories, until all senders of requests are dropped.
 async fn work(client: HttpClient, mut wanted: mpsc::Receiver<Arc<Entry>>, report: Report) {
     let turns = Arc::new(Semaphore::new(MOST_AT_A_TIME));
     while let Some(entry) = wanted.recv().await {
@@ -227,7 +228,7 @@ type Fetched = (Directory, Duration);
 
 struct Failure {
     reason: String,
-    /// The server says when it may be asked again.
+    /// The server states when it may be queried again.
     retry: Option<Duration>,
 }
 
@@ -278,7 +279,7 @@ fn lifetime(fields: &HeaderMap) -> Duration {
 
 fn note(entry: &Entry, fetched: Result<Fetched, Failure>, report: &Report) {
     let now = Instant::now();
-    entry.is_asked.store(false, Ordering::Release);
+    entry.is_requested.store(false, Ordering::Release);
     entry.state.send_modify(|state| {
         state.attempts += 1;
         match fetched {
@@ -333,7 +334,7 @@ mod tests {
             agent: Agent::of_address("https://bot.example").unwrap(),
             is_configured: AtomicBool::new(true),
             state: watch::Sender::new(State::default()),
-            is_asked: AtomicBool::new(true),
+            is_requested: AtomicBool::new(true),
         };
         let lines = Arc::new(Mutex::new(Vec::new()));
         let told = lines.clone();
@@ -350,10 +351,10 @@ mod tests {
             assert!(state.with_key(print, Instant::now() + LONGEST_STALE * 2).is_none());
         }
         assert_eq!(lines.lock().unwrap().len(), 8);
-        // A key that is gone from a directory that was fetched is gone.
+        // A key that was removed from a fetched directory is not used any more.
         let empty = Directory::parse(br#"{"keys":[]}"#).unwrap();
         note(&entry, Ok((empty, Duration::from_secs(60))), &report);
         assert!(entry.state.borrow().with_key(print, Instant::now()).is_none());
-        assert!(!entry.is_asked.load(Ordering::Relaxed));
+        assert!(!entry.is_requested.load(Ordering::Relaxed));
     }
 }

@@ -11,8 +11,8 @@ pub const MOST_KEYS: usize = 64;
 /// The media type of the directory of an origin.
 pub const MEDIA_TYPE: &str = "application/http-message-signatures-directory+json";
 
-/// The keys of the examples of RFC 9421 and the drafts, whose private parts everyone knows.
-const KNOWN_EXAMPLES: [&str; 2] =
+/// The keys of the examples of RFC 9421 and the drafts, whose private parts are public.
+const PUBLIC_EXAMPLES: [&str; 2] =
     ["poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U", "oD0HwocPBSfpNy5W3bpJeyFGY_IQ_YpqxSjQ3Yd-CLA"];
 
 /// The keys of a bot.
@@ -22,10 +22,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Reads a directory. Keys that cannot verify signatures of bots are left out; the error says why there
-    /// is none, or what else is wrong.
+    /// Reads a directory. Keys that cannot verify signatures of bots are omitted; the error describes why
+    /// there is none, or another problem.
     pub fn parse(text: &[u8]) -> Result<Directory, String> {
-        Directory::parse_with(text, |key| !KNOWN_EXAMPLES.contains(&key.thumbprint.as_str()))
+        Directory::parse_with(text, |key| !PUBLIC_EXAMPLES.contains(&key.thumbprint.as_str()))
     }
 
     fn parse_with(text: &[u8], is_allowed: impl Fn(&VerificationKey) -> bool) -> Result<Directory, String> {
@@ -44,10 +44,10 @@ impl Directory {
         let mut problem = "it is empty".to_string();
         for jwk in listed {
             match VerificationKey::of_jwk(jwk) {
-                Ok(key) if key.is_secret() => problem = "a secret proves nothing about a bot".to_string(),
+                Ok(key) if key.is_secret() => problem = "a secret does not identify a bot".to_string(),
                 Ok(key) if !is_allowed(&key) => {
                     problem =
-                        "the key is one of the examples of RFC 9421, which everyone can sign with".into();
+                        "the key is one of the examples of RFC 9421, which every client can sign with".into();
                 }
                 Ok(key) => keys.push(key),
                 Err(why) => problem = why.to_string(),

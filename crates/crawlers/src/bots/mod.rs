@@ -7,7 +7,7 @@
 //! | `agent` | `Signature-Agent`: the address where a bot publishes its keys |
 //! | `directory` | a directory of keys, as it is fetched or read from a file |
 //! | `directories` | fetches directories, and keeps them |
-//! | `verification` | from a request to what is known of its bot |
+//! | `verification` | from a request to the identity of its bot |
 //! | `nonces` | values that a signature may use once |
 //! | `verified` | signatures that were verified a short time ago |
 

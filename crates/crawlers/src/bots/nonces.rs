@@ -1,5 +1,5 @@
-//! Nonces that were used: a signature with one is accepted once in its life. The table is that of the
-//! process, so that a reload forgets nothing. Only signatures that were verified get into it.
+//! Nonces that were used: a signature with one is accepted once while it is valid. The table is that of the
+//! process, so that a reload keeps it. It contains verified signatures only.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 /// The most nonces that are kept at a time.
 const MOST: usize = 1 << 18;
 
-/// What came of a nonce.
+/// The result of the check of a nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// It was not used before.
@@ -20,7 +20,7 @@ pub enum Use {
     Full,
 }
 
-/// Nonces with the second of Unix time from which they may be forgotten, since their signature has ended.
+/// Nonces with the second of Unix time from which they may be removed, since their signature has expired.
 #[derive(Default)]
 pub struct Nonces {
     used: Mutex<HashMap<[u8; 16], u64>>,
@@ -82,6 +82,6 @@ mod tests {
         }
         assert_eq!(nonces.note_within(4, "k", "more", (200, 10)), Use::Full);
         assert_eq!(nonces.note_within(4, "k", "0", (200, 10)), Use::Again);
-        assert_eq!(nonces.note_within(4, "k", "more", (200, 100)), Use::First, "what has ended is forgotten");
+        assert_eq!(nonces.note_within(4, "k", "more", (200, 100)), Use::First, "expired nonces are removed");
     }
 }

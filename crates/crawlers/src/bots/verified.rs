@@ -1,5 +1,5 @@
 //! Signatures that this core has verified, by key, so that a bot that sends one signature with many requests
-//! costs a hash for each. What is kept is the hash of everything that was verified.
+//! costs a hash for each. The hash of all verified data is stored.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// Whether this core has verified it, and it has not ended.
-pub fn is_known(name: &Name, now_s: u64) -> bool {
+pub fn contains(name: &Name, now_s: u64) -> bool {
     VERIFIED.with_borrow(|verified| verified.get(name).is_some_and(|end| *end > now_s))
 }
 

@@ -48,7 +48,7 @@ impl Properties {
     }
 }
 
-/// The network of an address: what a provider gives to one customer, or some neighbours.
+/// The network of an address: the range that a provider assigns to one customer, or to some neighbours.
 fn network_of(address: IpAddr) -> Vec<u8> {
     match address.to_canonical() {
         IpAddr::V4(address) => address.octets()[..3].to_vec(),

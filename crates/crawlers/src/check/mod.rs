@@ -1,5 +1,5 @@
 //! The check that visitors pass before a site answers them: by a proof of work, which a script does, or by
-//! waiting, for readers without scripts. Nothing is stored in the server.
+//! waiting, for browsers without scripts. The server stores no state of it.
 //!
 //! ```text
 //! no pass -> page with a task -> script finds an answer -> /.touchstone/check/pass -> pass in a cookie

@@ -46,11 +46,11 @@ pub fn file(name: &str) -> Option<Answer> {
 pub struct Task<'t> {
     /// Its text.
     pub text: &'t str,
-    /// The zero bits that are asked for.
+    /// The required zero bits.
     pub difficulty: u8,
-    /// The seconds that are left to wait; `None`: there is no such way.
+    /// The remaining seconds to wait; `None`: this is not possible.
     pub wait_s: Option<u64>,
-    /// The path, with its query, that the visitor wants.
+    /// The path, with its query, that the visitor has requested.
     pub to: &'t str,
 }
 
@@ -72,9 +72,9 @@ pub fn challenge(task: &Task<'_>) -> Answer {
             (
                 format!("<noscript><meta http-equiv=\"refresh\" content=\"{after}; url={way}\"></noscript>"),
                 format!(
-                    "<noscript><p>Without scripts, the page loads by itself in {times}.</p></noscript>\n\
-                     <p><small>If nothing happens, wait for {times}, then follow \
-                     <a href=\"{way}\" rel=\"nofollow\">this link</a>.</small></p>"
+                    "<noscript><p>Without scripts, the page loads by itself in \
+                     {times}.</p></noscript>\n<p><small>If the page does not load, wait for {times}, then \
+                     follow <a href=\"{way}\" rel=\"nofollow\">this link</a>.</small></p>"
                 ),
             )
         }
@@ -83,25 +83,24 @@ pub fn challenge(task: &Task<'_>) -> Answer {
         "One moment, please",
         &format!("{refresh}{script}"),
         &format!(
-            "<p id=\"status\" role=\"status\">This site checks that a browser asks for its pages, and not a \
-             program that copies all of them. That takes a few seconds.</p>\n\
-             <progress id=\"progress\" max=\"1\" value=\"0\" aria-label=\"Progress of the check\" hidden>\
-             </progress>\n{other_way}"
+            "<p id=\"status\" role=\"status\">This site checks that a browser requests its pages, and not a \
+             program that copies all of them. The check takes a few seconds.</p>\n<progress id=\"progress\" \
+             max=\"1\" value=\"0\" aria-label=\"Progress of the check\" hidden></progress>\n{other_way}"
         ),
     )
 }
 
-/// The page for a request that would lose something if it were sent again by itself, such as a form.
+/// The page for a request that cannot be sent again without its body, such as a form.
 pub fn not_sent(to: &str) -> Answer {
     let to = attribute(to);
     page(
         "What you sent has not been taken",
         "",
         &format!(
-            "<p>This site checks browsers before it takes anything from them, and the check of this browser \
-             has ended or was not made. Nothing was stored.</p>\n\
-             <p>Go back, so that you do not lose what you wrote, <a href=\"{to}\" target=\"_blank\" \
-             rel=\"noopener\">open the page in a new tab</a> to pass the check, and send it again.</p>"
+            "<p>This site checks browsers before it accepts data from them, and the check of this browser \
+             has expired or was not done. The data was not stored.</p>\n<p>Go back, so that you do not lose \
+             your input, <a href=\"{to}\" target=\"_blank\" rel=\"noopener\">open the page in a new tab</a> \
+             to pass the check, and send it again.</p>"
         ),
     )
 }
@@ -113,9 +112,9 @@ pub fn no_cookies(to: &str) -> Answer {
         "Cookies are needed",
         "",
         &format!(
-            "<p>This site remembers in a cookie that a browser has passed its check, and this browser does \
-             not keep cookies of this site. The cookie has nothing about you in it.</p>\n\
-             <p>Please allow cookies for this site, and <a href=\"{to}\">try again</a>.</p>"
+            "<p>This site stores in a cookie that a browser has passed its check, and this browser does not \
+             store cookies of this site. The cookie contains no personal data.</p>\n<p>Please allow cookies \
+             for this site, and <a href=\"{to}\">try again</a>.</p>"
         ),
     )
 }
@@ -127,8 +126,8 @@ pub fn again(to: &str) -> Answer {
         "The check did not succeed",
         "",
         &format!(
-            "<p>It took too long, or something about this browser has changed in the meantime.</p>\n\
-             <p><a href=\"{to}\">Try again</a>.</p>"
+            "<p>The check took too long, or properties of this browser have changed during it.</p>\n<p><a \
+             href=\"{to}\">Try again</a>.</p>"
         ),
     )
 }

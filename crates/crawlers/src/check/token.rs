@@ -1,5 +1,5 @@
-//! Tasks and passes: texts with a code (HMAC with SHA-256) that only this server can make, so that it need
-//! not remember them. The code is also that of a purpose: the site and the kind of the text.
+//! Tasks and passes: texts with a code (HMAC with SHA-256) that only this server can compute, so that it need
+//! not store them. The code also covers a purpose: the site and the kind of the text.
 //!
 //! ```text
 //! base64url( version | issued | difficulty | wait | random | binding | code )
@@ -23,7 +23,7 @@ const CODE_BYTES: usize = 32;
 /// The length of a text.
 pub const TEXT_BYTES: usize = ((CONTENTS_BYTES + CODE_BYTES) * 8).div_ceil(6);
 
-/// What a client is bound to, see [`super::binding`].
+/// The properties that bind a client, see [`super::binding`].
 pub type Binding = [u8; 16];
 
 /// What a text is.
@@ -38,11 +38,11 @@ pub enum Kind {
 /// The contents of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contents {
-    /// When it was made, in seconds of Unix time.
+    /// When it was created, in seconds of Unix time.
     pub issued_s: u64,
-    /// The zero bits that are asked for; of a pass: that were found, 0 if its visitor waited.
+    /// The required zero bits; of a pass: that were found, 0 if its visitor waited.
     pub difficulty: u8,
-    /// The seconds that are asked for; of a pass: that its visitor waited, 0 if it worked.
+    /// The required seconds; of a pass: that its visitor waited, 0 if it worked.
     pub wait_s: u16,
     /// No other text has it.
     pub random: [u8; 16],
@@ -62,7 +62,7 @@ impl TextKeys {
         Ok(TextKeys::from_secrets(&lines))
     }
 
-    /// The key of this process, made at the first use. A reload keeps it.
+    /// The key of this process, generated at the first use. A reload keeps it.
     pub fn of_process() -> Arc<TextKeys> {
         static KEYS: OnceLock<Arc<TextKeys>> = OnceLock::new();
         let make = || {

@@ -13,7 +13,7 @@ use super::structured::{self, dictionary, joined, strict, strict_member};
 pub struct Component {
     /// The name in lower case.
     pub name: String,
-    /// As it stands in the base.
+    /// Its form in the base.
     pub identifier: String,
     form: Form,
     /// It is of the request that an answer belongs to.
@@ -64,9 +64,9 @@ impl Component {
                 ("key", _, Some(key)) => Form::Member(key),
                 ("name", _, Some(name)) if component.name == "@query-param" => Form::Parameter(name),
                 ("tr", ..) => return Err(Problem::Component("fields of trailers are not supported")),
-                _ => return Err(Problem::Component("a component has a parameter that is not known")),
+                _ => return Err(Problem::Component("a component has an unknown parameter")),
             };
-            // `sf` says nothing beside `key`, whose members are always in the strict form.
+            // `sf` has no effect beside `key`, whose members are always in the strict form.
             let is_repeated = matches!(
                 (&component.form, &form),
                 (Form::Strict, Form::Member(_)) | (Form::Member(_), Form::Strict)
@@ -104,13 +104,13 @@ impl Component {
         let message = match (self.is_of_request, message.request) {
             (false, _) => message,
             (true, Some(request)) => request,
-            (true, None) => return Err(Problem::Component("there is no request that belongs to this")),
+            (true, None) => return Err(Problem::Component("the message has no request")),
         };
         let value = match self.name.strip_prefix('@') {
             Some(derived) => self.derived(derived, message)?,
             None => self.field(message)?,
         };
-        // A line break would let one component look like two.
+        // With a line break, one component could be read as two.
         match value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
             true => Err(Problem::Component("the value of a component has a line break")),
             false => Ok(value),
@@ -140,7 +140,7 @@ impl Component {
                 [&begin[..], target.normal_path(), &query].concat()
             }
             "query-param" => self.parameter(&target)?,
-            _ => return Err(Problem::Component("a derived component is not known")),
+            _ => return Err(Problem::Component("a derived component is unknown")),
         })
     }
 
@@ -159,7 +159,7 @@ impl Component {
         match (found.next(), found.next()) {
             (Some(value), None) => Ok(value),
             (None, _) => Err(Problem::Component("a parameter of the query is missing")),
-            _ => Err(Problem::Component("a parameter of the query is there twice")),
+            _ => Err(Problem::Component("a parameter of the query is given twice")),
         }
     }
 
@@ -176,7 +176,7 @@ impl Component {
         match &self.form {
             Form::Strict => {
                 let kind = structured::type_of(&self.name)
-                    .ok_or(Problem::Component("the type of a structured field is not known"))?;
+                    .ok_or(Problem::Component("the type of a structured field is unknown"))?;
                 strict(&value, kind).map(String::into_bytes).ok_or(unreadable)
             }
             Form::Member(key) => {

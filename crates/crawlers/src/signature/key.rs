@@ -66,7 +66,7 @@ impl Algorithm {
 pub struct VerificationKey {
     /// Its thumbprint (RFC 7638), as base64url.
     pub thumbprint: String,
-    /// The name that its set gives it.
+    /// Its name in the set.
     pub id: Option<String>,
     /// It may not be used before this second of Unix time.
     pub not_before: Option<u64>,
@@ -147,7 +147,7 @@ impl VerificationKey {
                 let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
                 (&[Algorithm::HmacSha256], Material::Secret(Box::new(key)), members)
             }
-            _ => return Err(KeyProblem("the kind of the key is not known")),
+            _ => return Err(KeyProblem("the kind of the key is unknown")),
         };
         let algorithms = match text("alg") {
             None => of_kind.to_vec(),
@@ -168,7 +168,7 @@ impl VerificationKey {
         })
     }
 
-    /// Whether it is a shared secret, which proves nothing about who has signed.
+    /// Whether it is a shared secret, which does not identify the signer.
     pub fn is_secret(&self) -> bool {
         matches!(self.material, Material::Secret(_))
     }
@@ -226,7 +226,7 @@ fn shortest(bytes: Vec<u8>) -> Vec<u8> {
     bytes[zeros..].to_vec()
 }
 
-/// A time of a key. Some directories have milliseconds: no second of this size comes before the year 5138.
+/// A time of a key. Some directories have milliseconds: in seconds, this number is after the year 5138.
 fn seconds(jwk: &Value, name: &str) -> Result<Option<u64>, KeyProblem> {
     const FIRST_MILLISECOND: u64 = 100_000_000_000;
     match jwk.get(name) {

@@ -1,11 +1,11 @@
-//! A request or an answer as a signature sees it.
+//! A request or an answer in the form for signatures.
 
 use touchstone_http::request_view::{self, RequestFields};
 
 /// A message.
 #[derive(Clone, Copy)]
 pub struct Message<'m> {
-    /// What stands before its fields.
+    /// The part before its fields.
     pub start: Start<'m>,
     /// Its fields, without those of a trailer.
     pub fields: &'m dyn RequestFields,
@@ -13,7 +13,7 @@ pub struct Message<'m> {
     pub request: Option<&'m Message<'m>>,
 }
 
-/// What stands before the fields of a message.
+/// The part before the fields of a message.
 #[derive(Clone, Copy)]
 pub enum Start<'m> {
     /// A request.
@@ -22,7 +22,7 @@ pub enum Start<'m> {
     Answer(u16),
 }
 
-/// What a request asks for.
+/// The target of a request.
 #[derive(Clone, Copy)]
 pub struct Target<'m> {
     /// The method.

@@ -7,7 +7,7 @@
 //! | module | |
 //! |---|---|
 //! | `parse` | the two fields: labels, covered components, parameters |
-//! | `message` | a request or an answer as a signature sees it |
+//! | `message` | a request or an answer in the form for signatures |
 //! | `component` | the name of a component, and its value in a message |
 //! | `base` | the bytes that are signed (section 2.5) |
 //! | `key` | public keys as JSON Web Keys, their thumbprints, and the algorithms |
@@ -38,12 +38,12 @@ pub const LONGEST_FIELD_BYTES: usize = 16 * 1024;
 /// The maximum length of the bytes that are signed.
 pub const LONGEST_BASE_BYTES: usize = 64 * 1024;
 
-/// Why a signature cannot be verified, or is wrong. Contains nothing of the message.
+/// Why a signature cannot be verified, or is wrong. Contains no part of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// The fields cannot be read.
     Malformed(&'static str),
-    /// A component does not exist in the message, or cannot be made of it.
+    /// A component does not exist in the message, or cannot be derived from it.
     Component(&'static str),
     /// The algorithm does not fit the key.
     Algorithm,

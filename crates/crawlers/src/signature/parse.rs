@@ -17,7 +17,7 @@ pub struct Signature {
     pub label: String,
     /// The components that it covers, in order.
     pub components: Vec<Component>,
-    /// When it was made, in seconds of Unix time.
+    /// When it was created, in seconds of Unix time.
     pub created: Option<u64>,
     /// When it ends.
     pub expires: Option<u64>,
@@ -117,7 +117,7 @@ fn signature(label: &str, input: &InnerList, bytes: &[u8]) -> Result<Signature, 
             "keyid" => read.key_id = text()?,
             "alg" => read.algorithm = text()?,
             "tag" => read.tag = text()?,
-            // Others are signed with the rest, and mean nothing here.
+            // Others are signed with the rest, and have no effect here.
             _ => {}
         }
     }

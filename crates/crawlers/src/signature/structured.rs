@@ -1,4 +1,4 @@
-//! Structured fields (RFC 9651) as signatures need them: read whole, and written again in the one strict
+//! Structured fields (RFC 9651) as signatures need them: read completely, and written again in the strict
 //! form.
 
 use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
@@ -41,7 +41,7 @@ const TYPES: &[(&str, Type)] = &[
     ("want-repr-digest", Type::Dictionary),
 ];
 
-/// The type of a field; `None`: it is not known.
+/// The type of a field; `None`: it is unknown.
 pub fn type_of(name: &str) -> Option<Type> {
     TYPES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
@@ -69,7 +69,7 @@ pub fn dictionary(value: &[u8]) -> Option<Dictionary> {
 /// A value in the strict form of its type; `None`: it is not of that type.
 pub fn strict(value: &[u8], kind: Type) -> Option<String> {
     let parser = Parser::new(value);
-    // An empty list or dictionary is written as nothing.
+    // An empty list or dictionary is written as an empty text.
     match kind {
         Type::Item => Some(parser.parse::<Item>().ok()?.serialize()),
         Type::List => Some(parser.parse::<List>().ok()?.serialize().unwrap_or_default()),

@@ -173,7 +173,7 @@ fn changed_messages_do_not_verify() {
     ] {
         assert_eq!(verify(Start::Request(changed), &fields, &rsa_pss()).err(), Some(Problem::Wrong));
     }
-    // Uncovered parts, the order of fields and the port of the scheme do not matter.
+    // Uncovered parts, the order of fields and the port of the scheme have no effect.
     let mut moved = fields.clone();
     moved.reverse();
     moved.push(("X-Other", "1".into()));

@@ -98,7 +98,7 @@ pub fn begin(
         site,
         client,
         trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
-        server: arrival.listener.told(arrival.tls.is_some()),
+        server: arrival.listener.for_programs(arrival.tls.is_some()),
         tls: arrival.tls,
         user: None,
         claims: None,

@@ -60,7 +60,7 @@ use touchstone_sites::compression;
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::substitution::Substitution;
-use touchstone_telemetry::Asked;
+use touchstone_telemetry::SamplingInput;
 
 use crate::core::{Core, CoreState, OwnRequests};
 use crate::files::file_request::FileRequest;
@@ -801,12 +801,12 @@ fn begin_trace(core: &Core, snapshot: &Arc<Snapshot>, request: &mut Request, pro
     let Some(tracer) = tracer else { return };
     // After a reload the positions may be those of other sites.
     let is_present = Arc::ptr_eq(snapshot, present);
-    let asked = Asked {
+    let sampling_input = SamplingInput {
         site: Some(request.site).filter(|_| is_present),
         route: request.route,
         is_from_proxy: progress.is_from_proxy(),
     };
-    let trace = tracer.begin(asked, request.received.fields(), request_ids);
+    let trace = tracer.begin(sampling_input, request.received.fields(), request_ids);
     if let Some(trace) = trace {
         progress.facts.set_trace(trace.clone());
         request.trace = Some(trace);

@@ -1,4 +1,4 @@
-//! Any file of a map, and any request looked up in it: no panic, and what is read twice is equal.
+//! Any file of a map, and any request looked up in it: no panic, and two reads have equal results.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -104,7 +104,7 @@ impl Drop for Child {
 }
 
 impl Output {
-    /// Returns whether more may come.
+    /// Returns whether more output may arrive.
     fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
         let mut buffer = [0; 4096];
         loop {
@@ -153,8 +153,8 @@ fn pid_of(process: &StdChild) -> io::Result<Pid> {
         .ok_or_else(|| io::Error::other("a process without a number"))
 }
 
-/// Prepares the new process before the program begins: it is told to end when the server has ended, however
-/// that happens; its limits are set; the socket that it inherits stays open.
+/// Prepares the new process before the program begins: it ends when the server has ended, for any reason; its
+/// limits are set; the socket that it inherits stays open.
 fn prepare(command: &mut Command, limits: ProcessLimits, inherited: Option<RawFd>) {
     leave_no_orphan(command, Signal::TERM);
     let work = move || {
@@ -171,7 +171,7 @@ fn prepare(command: &mut Command, limits: ProcessLimits, inherited: Option<RawFd
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it only makes system calls; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec it only makes system calls; it allocates no memory and takes no lock.
     unsafe {
         command.pre_exec(work);
     }

@@ -1,15 +1,15 @@
 //! Processes that the server starts, watches and starts again: php-fpm, or any FastCGI or SCGI program.
 //!
-//! The server makes the listening socket and passes it to the processes. No request is lost while processes
-//! end and start, because connections wait in the socket's queue. A pool lives as long as an `Arc` of it; a
+//! The server creates the listening socket and passes it to the processes. No request is lost while processes
+//! end and start, because connections wait in the socket's queue. A pool exists as long as an `Arc` of it; a
 //! reload with the same [`PoolSpec`] keeps the same processes. Each pool has one thread for all of this work,
-//! apart from the cores that handle requests.
+//! separate from the cores that handle requests.
 //!
 //! | module | |
 //! |---|---|
 //! | `spec` | the settings |
 //! | `supervisor` | the thread: starts, watches, starts again, ends |
-//! | `state` | the state of a pool that requests see |
+//! | `state` | the state of a pool that requests read |
 //! | `log` | the log of a pool |
 //! | `child` | one process with its group and its outputs |
 //! | `php_fpm` | the configuration file for php-fpm |
@@ -38,7 +38,7 @@ use supervisor::Supervisor;
 /// All pools of a server. They stay when the configuration is reloaded.
 #[derive(Default)]
 pub struct Pools {
-    known: Mutex<PoolRegistry>,
+    registry: Mutex<PoolRegistry>,
     log: Mutex<Option<PoolLog>>,
 }
 
@@ -71,14 +71,14 @@ impl Pools {
     /// The pool with these settings: the running one, or a new one.
     ///
     /// # Errors
-    /// Its socket, its files or its thread cannot be made.
+    /// Its socket, its files or its thread cannot be created.
     pub fn get(&self, spec: &PoolSpec) -> io::Result<Arc<Pool>> {
-        let mut known = lock(&self.known);
-        if let Some(pool) = known.pools.get(spec).and_then(Weak::upgrade) {
+        let mut registry = lock(&self.registry);
+        if let Some(pool) = registry.pools.get(spec).and_then(Weak::upgrade) {
             return Ok(pool);
         }
-        known.pools.retain(|_, pool| pool.strong_count() > 0);
-        known.supervisors.retain(|(_, thread)| !thread.is_finished());
+        registry.pools.retain(|_, pool| pool.strong_count() > 0);
+        registry.supervisors.retain(|(_, thread)| !thread.is_finished());
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let control = Arc::new(Control { writer: Mutex::new(Some(writer)) });
         let state = Arc::new(State::default());
@@ -86,15 +86,15 @@ impl Pools {
         let supervisor = Supervisor::new(spec.clone(), reader, state.clone(), log)?;
         let socket = supervisor.socket().to_path_buf();
         let thread = std::thread::Builder::new().name("pool".to_string()).spawn(move || supervisor.run())?;
-        known.supervisors.push((control.clone(), thread));
+        registry.supervisors.push((control.clone(), thread));
         let pool = Arc::new(Pool { socket, control, state });
-        known.pools.insert(spec.clone(), Arc::downgrade(&pool));
+        registry.pools.insert(spec.clone(), Arc::downgrade(&pool));
         Ok(pool)
     }
 
     /// Ends all processes, and waits until they have ended. Called when the server ends.
     pub fn stop(&self) {
-        let supervisors = std::mem::take(&mut lock(&self.known).supervisors);
+        let supervisors = std::mem::take(&mut lock(&self.registry).supervisors);
         for (control, _) in &supervisors {
             control.end();
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::user::User;
 
-/// The settings of a pool. Equal settings mean the same pool.
+/// The settings of a pool. Equal settings denote the same pool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PoolSpec {
     /// The program.
@@ -15,7 +15,7 @@ pub struct PoolSpec {
     pub processes: usize,
     /// The current directory of the processes; `None`: the server's.
     pub directory: Option<PathBuf>,
-    /// The whole environment beside `PATH`.
+    /// The environment except `PATH`.
     pub environment: Vec<(String, String)>,
     /// The user of the processes; `None`: that of the server.
     pub user: Option<User>,

@@ -1,7 +1,7 @@
 //! The thread of a pool. It starts the processes, logs their output, starts processes that ended again, and
 //! in the end stops all of them.
 //!
-//! A process that ends is started again at once if it had run for a while, otherwise after a pause that
+//! A process that ends is started again at once if it had run for some time, otherwise after a pause that
 //! doubles each time. If all processes keep ending early, requests are refused at once, because no process
 //! would accept their connections.
 
@@ -27,7 +27,7 @@ use super::state::State;
 /// The beginning of the names of pools' directories.
 const DIRECTORY_PREFIX: &str = "touchstone-pool-";
 
-/// A younger directory is kept: its socket may not have been made yet.
+/// A younger directory is kept: its socket may not have been created yet.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// The most connections that wait for a process.
@@ -131,10 +131,10 @@ impl Supervisor {
         if !self.state.has_problem() || self.slots.iter().any(|slot| slot.child.is_some()) {
             return;
         }
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_waiting = || {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
-            poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+            poll(&mut fds, Some(&zero)).is_ok_and(|ready| ready > 0)
         };
         while is_waiting() && self.listener.accept().is_ok() {}
     }
@@ -309,7 +309,7 @@ fn environment(spec: &PoolSpec) -> Vec<(String, String)> {
     environment
 }
 
-/// Removes directories that killed servers have left: those of this user whose socket has no listener.
+/// Removes directories of killed servers: those of this user whose socket has no listener.
 fn remove_dead_directories() {
     use std::os::unix::fs::MetadataExt;
     let ours = rustix::process::geteuid().as_raw();
@@ -332,7 +332,7 @@ fn remove_dead_directories() {
 }
 
 /// Removes a socket without a listener, which would prevent binding. A socket with a listener, or another
-/// file, is left alone.
+/// file, is kept.
 fn remove_dead_socket(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {

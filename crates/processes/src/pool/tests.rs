@@ -1,4 +1,4 @@
-//! Tests of pools with real processes: they are started, killed, started again and ended, and none is left.
+//! Tests of pools with real processes: they are started, killed, started again and ended, and none remains.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -96,7 +96,7 @@ fn nothing_is_left_of_a_group_that_ignores_the_end() {
     // A grandchild is reaped by the process that adopts it, which may take a moment.
     let until = Instant::now() + PATIENCE;
     while is_there(child) && !is_zombie(child) {
-        assert!(Instant::now() < until, "process {child} is left");
+        assert!(Instant::now() < until, "process {child} still runs");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(!is_there(itself) && !directory.exists());

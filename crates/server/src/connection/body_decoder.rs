@@ -53,7 +53,7 @@ pub struct BodyDecoder {
 
 /// How the rest of the body is framed.
 enum Rest {
-    /// Nothing is left.
+    /// The body is complete.
     Done,
     Counted(u64),
     Chunked(ChunkedDecoder),
@@ -88,7 +88,7 @@ impl BodyDecoder {
         BodyDecoder::new(RequestBody::None)
     }
 
-    /// Whether nothing of the body is left.
+    /// Whether the body is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.rest, Rest::Done)
     }

@@ -1,5 +1,5 @@
 //! Answers from the cache: each plain GET of a cached file is one write of a prepared response, and answers
-//! to pipelined requests are collected into one write. Other requests are left to the steps that may wait.
+//! to pipelined requests are collected into one write. The steps that may wait serve the other requests.
 
 use std::io;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Connection {
                 CacheAttempt::Partly { prepared, sent } => {
                     return (at, ConnectionStep::Finish { prepared, sent });
                 }
-                CacheAttempt::Ready(made) => return (at, ConnectionStep::Give(made)),
+                CacheAttempt::Ready(ready_answer) => return (at, ConnectionStep::SendReady(ready_answer)),
                 CacheAttempt::ConnectionReturned => return (bytes.len(), ConnectionStep::ConnectionReturned),
                 CacheAttempt::Pending(waits) => return (at, ConnectionStep::Wait(waits)),
                 CacheAttempt::Not => {
@@ -83,15 +83,15 @@ impl Connection {
                 CacheAttempt::Broken => return (bytes.len(), ConnectionStep::Close),
             }
             if state.gathered.len() > GATHER_BYTES {
-                // `serve` has written them; from a client that does not read its answers, nothing more is
-                // read.
+                // `serve` has written them; no more bytes are read from a client that does not read its
+                // answers.
                 return (at, ConnectionStep::Buffered);
             }
         }
         (at, ConnectionStep::Receive)
     }
 
-    /// Answers the request in `state.head` from the caches, or lets a program answer it at once.
+    /// Answers the request in `state.head` from the caches, or calls a program that answers it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> CacheAttempt {
         if self.listener.generation != state.generation {
@@ -109,7 +109,9 @@ impl Connection {
         let (prepared, of) =
             match cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date) {
                 LookupResult::Hit { prepared, of, .. } => (prepared, of),
-                LookupResult::Miss { site, path } => return self.ask_program(state, bytes, site, path, last),
+                LookupResult::Miss { site, path } => {
+                    return self.call_program(state, bytes, site, path, last);
+                }
                 LookupResult::Exchange => return CacheAttempt::Not,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());

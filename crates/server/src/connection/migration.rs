@@ -79,7 +79,7 @@ impl Connection {
         (self.core, self.transport, entries)
     }
 
-    /// A connection with the entries that it has left at the core.
+    /// A connection with the entries that it has at the core.
     pub(super) fn from_entries(core: Rc<Core>, transport: Transport, entries: CoreEntries) -> Connection {
         let CoreEntries { deadline, permit, ending, peer, listener, visits, requests, number } = entries;
         let mut connection = Connection::new(core, transport, peer, listener, permit);
@@ -116,13 +116,13 @@ impl Connection {
         self.input.is_empty() && self.output.is_empty()
     }
 
-    /// Whether everything was received that had arrived when [`Connection::begin`] looked.
+    /// Whether all bytes were received that had arrived when [`Connection::begin`] checked.
     pub fn has_received_all(&self) -> bool {
         self.last_received < RECEIVE_BYTES
     }
 
-    /// Whether nothing had arrived.
-    pub fn has_received_nothing(&self) -> bool {
+    /// Whether no bytes had arrived.
+    pub fn has_received_no_bytes(&self) -> bool {
         self.last_received == 0
     }
 
@@ -137,12 +137,12 @@ impl Connection {
     }
 
     /// Continues a connection on its core after a visit to a worker.
-    pub fn come_back(core: Rc<Core>, back: ReturnedConnection, left: CoreEntries) {
+    pub fn return_to_core(core: Rc<Core>, back: ReturnedConnection, left: CoreEntries) {
         let ReturnedConnection { socket, is_held, requests, input, output, to_do, .. } = back;
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
             Ok(other) => left.ending.or(other.map(SocketEnd)),
-            // No descriptor is free: the client sees the end of the connection.
+            // No descriptor is free: the connection ends.
             Err(_) => return,
         };
         let was_worth_it = requests.saturating_sub(left.requests) >= WORTH_REQUESTS;
@@ -182,10 +182,10 @@ impl Connection {
         let takes_interim = received.head.version == Version::Http11;
         let answer = pin!(handler.await_call(call, progress.clone()));
         let Some(mut answer) = self.drive(answer, &mut feed, &progress, takes_interim).await else {
-            return self.note_left(&snapshot, &received, &progress, started);
+            return self.note_client_left(&snapshot, &received, &progress, started);
         };
         answer.fields.extend_from_slice(&snapshot.sites[site].fields);
         let answered = ExchangeAnswer { answer, client, user };
-        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+        self.complete_request(&snapshot, answered, &received, feed, &progress, started).await
     }
 }

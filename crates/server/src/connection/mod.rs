@@ -7,8 +7,8 @@
 
 pub mod parked;
 
-mod at_once;
 mod body_decoder;
+mod direct_call;
 mod hits;
 mod http2;
 mod migration;
@@ -67,11 +67,11 @@ pub enum ConnectionStep {
         /// How many bytes of it are written.
         sent: usize,
     },
-    /// Give the answer that a program has made for the request at the start of the input.
-    Give(Box<ReadyAnswer>),
+    /// Send the answer of a program to the request at the start of the input.
+    SendReady(Box<ReadyAnswer>),
     /// Wait for the answer of a program that has the request at the start of the input.
     Wait(Box<PendingAnswer>),
-    /// Speak HTTP/2; the input begins with its preface.
+    /// Continue with HTTP/2; the input begins with its preface.
     Http2,
     /// Refuse the start of the input.
     Refuse(Refusal),
@@ -79,9 +79,9 @@ pub enum ConnectionStep {
     AwaitCall(Box<PendingCall>),
     /// Wait for bytes without a task.
     Park,
-    /// Nothing: the connection has gone back to its core from a worker.
+    /// No step: the connection has returned to its core from a worker.
     ConnectionReturned,
-    /// Let the client read the last answer, then end.
+    /// Wait until the client has read the last answer, then end.
     Linger,
     /// End.
     Close,
@@ -161,7 +161,7 @@ impl Connection {
             Ok(Some(0)) | Err(_) => ConnectionStep::Close,
             Ok(Some(received)) => {
                 self.last_received = received;
-                self.take_in(state, &buffer[..received])
+                self.process_received(state, &buffer[..received])
             }
             Ok(None) => {
                 self.last_received = 0;
@@ -183,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Continues the connection as a task, from where [`Connection::begin`] left it. It is counted from now
+    /// Continues the connection as a task, after the steps of [`Connection::begin`]. It is counted from now
     /// on.
     pub fn start(mut self, next: ConnectionStep) {
         if self.timing.deadline.is_none() {
@@ -212,7 +212,7 @@ impl Connection {
                 ConnectionStep::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 ConnectionStep::Buffered => self.serve_buffered(),
                 ConnectionStep::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
-                ConnectionStep::Give(made) => Box::pin(self.give_made(*made)).await,
+                ConnectionStep::SendReady(ready_answer) => Box::pin(self.send_ready(*ready_answer)).await,
                 ConnectionStep::AwaitCall(call) => Box::pin(self.await_call(*call)).await,
                 ConnectionStep::Park => match self.park() {
                     None => return,
@@ -238,7 +238,7 @@ impl Connection {
         self.form_for(&state.head, state.snapshot.config.limits.keep_alive_requests)
     }
 
-    /// The form of head for an answer to `head`, on a connection that may carry this many requests (0: no
+    /// The form of head for an answer to `head`, on a connection that may have this many requests (0: no
     /// limit).
     #[inline]
     fn form_for(&self, head: &RequestHead, most_requests: u64) -> ConnectionForm {
@@ -304,7 +304,7 @@ impl Connection {
 
     /// Resets the connection of a client that receives its answer too slowly, so that the kernel drops the
     /// rest of the answer.
-    fn give_up_on_reader(&self) {
+    fn note_slow_reader(&self) {
         self.count_timeout(Timeout::Send);
         self.transport.socket().reset_when_closed();
     }

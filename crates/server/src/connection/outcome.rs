@@ -16,9 +16,9 @@ pub enum CacheAttempt {
     Answered { persistent: bool },
     /// It was answered in part.
     Partly { prepared: Arc<Prepared>, sent: usize },
-    /// A program has made the answer, which cannot be sent directly.
+    /// A program has answered, and the answer cannot be sent directly.
     Ready(Box<ReadyAnswer>),
-    /// A program was called, and the connection has gone back to its core meanwhile.
+    /// A program was called, and the connection has returned to its core before the answer.
     ConnectionReturned,
     /// A program is making the answer.
     Pending(Box<PendingAnswer>),
@@ -83,7 +83,7 @@ impl ReadyAnswer {
 /// A request that waits for its answer.
 pub struct PendingAnswer {
     /// The state of the request; it has no answer yet.
-    pub made: ReadyAnswer,
+    pub ready_answer: ReadyAnswer,
     /// The handler that makes it.
     pub handler: Rc<dyn Handler>,
     /// The call that the handler has started; `None`: the handler needs the whole request.
@@ -92,8 +92,12 @@ pub struct PendingAnswer {
 
 impl PendingAnswer {
     /// The result of `handler` for a request.
-    pub fn new(made: ReadyAnswer, handler: Rc<dyn Handler>, at_once: ImmediateAnswer) -> PendingAnswer {
-        let call = if let ImmediateAnswer::Pending(call) = at_once { Some(call) } else { None };
-        PendingAnswer { made, handler, call }
+    pub fn new(
+        ready_answer: ReadyAnswer,
+        handler: Rc<dyn Handler>,
+        immediate: ImmediateAnswer,
+    ) -> PendingAnswer {
+        let call = if let ImmediateAnswer::Pending(call) = immediate { Some(call) } else { None };
+        PendingAnswer { ready_answer, handler, call }
     }
 }

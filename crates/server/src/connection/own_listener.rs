@@ -15,7 +15,7 @@ pub struct OwnListener {
 }
 
 impl OwnListener {
-    /// The listener with this address; its index is looked up later.
+    /// The listener with this address; its index is determined later.
     pub fn new(address: ListenAddress) -> OwnListener {
         OwnListener { address, generation: 0, index: None }
     }

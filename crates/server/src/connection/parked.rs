@@ -1,4 +1,4 @@
-//! Connections that give up their task while they are idle, and are served again; see
+//! Connections that release their task while they are idle, and are served again; see
 //! [`parking`](touchstone_exchange::core::parking).
 
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use touchstone_exchange::core::parking::ParkedConnection;
 pub const PARK_AFTER: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Whether the connection may wait without a task: it holds nothing but its entries and its transport.
+    /// Whether the connection may wait without a task: it holds only its entries and its transport.
     #[inline]
     pub(super) fn can_be_parked(&self) -> bool {
         self.core.parking.is_some()
@@ -33,7 +33,7 @@ impl Connection {
             && self.can_be_parked()
     }
 
-    /// Parks the connection. Gives it back if that cannot be; its task then waits as before.
+    /// Parks the connection. Returns it if that is not possible; its task then waits as before.
     pub(super) fn park(self) -> Option<Connection> {
         let (core, mut transport, entries) = self.into_entries();
         // If the event loop does not release the socket, the connection ends here.
@@ -60,7 +60,8 @@ impl Connection {
     }
 }
 
-/// Serves the parked connections of a core: those that have received something, and those whose time is over.
+/// Serves the parked connections of a core: those that have received bytes, and those whose deadline has
+/// passed.
 pub async fn watch(core: Rc<Core>) {
     let Some(parking) = &core.parking else { return };
     loop {
@@ -78,7 +79,7 @@ pub async fn watch(core: Rc<Core>) {
                 parking.take_expired().into_iter().for_each(|parked| end(&core, *parked));
             }
         }
-        // A core with many such connections serves the others meanwhile.
+        // A core with many such connections also serves the others.
         tokio::task::yield_now().await;
     }
 }

@@ -14,11 +14,11 @@ use touchstone_exchange::connection_number::ConnectionNumber;
 
 /// The client of a connection.
 pub struct Peer {
-    /// Its address; `None` if nothing needed it when the connection was accepted.
+    /// Its address; `None` if it was not needed when the connection was accepted.
     pub address: Option<SocketAddr>,
-    /// The address as text, made for the first log line.
+    /// The address as text, written for the first log line.
     pub text: String,
-    /// The facts of the TLS session, made for the first request that is not a plain hit.
+    /// The facts of the TLS session, collected for the first request that is not a plain hit.
     pub tls: Option<Arc<TlsFacts>>,
     /// The number of the connection.
     pub number: ConnectionNumber,
@@ -42,9 +42,9 @@ impl Peer {
 }
 
 impl Connection {
-    /// The client's address; asks the transport once if it was not recorded on acceptance. Those of unix
-    /// sockets always were.
-    pub(super) fn known_peer(&mut self) -> Option<SocketAddr> {
+    /// The client's address; it is queried from the transport once if it was not recorded on acceptance.
+    /// Those of unix sockets are always recorded.
+    pub(super) fn peer_address(&mut self) -> Option<SocketAddr> {
         let lost = SocketAddr::new(LOST_CLIENT, 0);
         let address = self.peer.address.unwrap_or_else(|| self.transport.peer().unwrap_or(lost));
         self.peer.address = Some(address);
@@ -56,7 +56,7 @@ impl Connection {
         self.peer.tls_facts(&self.transport)
     }
 
-    /// Where the requests of the connection come from.
+    /// The client and the connection of its requests.
     pub(super) fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
         let Peer { address, text, tls, .. } = &mut self.peer;
         Origin { protocol, peer: *address, peer_text: text, tls: tls.as_deref() }

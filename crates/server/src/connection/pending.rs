@@ -1,7 +1,8 @@
 //! Waits for a program's answer to a request that was passed to it in place, on an HTTP/1 connection.
 //!
-//! Meanwhile the request stays at the start of the input. A complete answer is sent like one made at once.
-//! For any other, the head becomes a request and continues as if the exchange had passed it to the program.
+//! The request stays at the start of the input until then. A complete answer is sent like one that was ready
+//! at once. For any other answer, the head becomes a request and continues as if the exchange had passed it
+//! to the program.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,8 +20,8 @@ use touchstone_exchange::steps::{self, ProgramRequest};
 
 /// The result of the wait.
 enum WaitOutcome {
-    /// The answer was given.
-    Given(ConnectionStep),
+    /// The answer was sent.
+    Sent(ConnectionStep),
     /// The request continues in the usual way.
     Continue(ReadyAnswer),
     /// The client left.
@@ -28,22 +29,24 @@ enum WaitOutcome {
 }
 
 impl Connection {
-    /// Waits for the answer to the request at the start of the input, and gives it.
+    /// Waits for the answer to the request at the start of the input, and sends it.
     pub(super) async fn wait_for(&mut self, waits: Box<PendingAnswer>) -> ConnectionStep {
-        let PendingAnswer { made, handler, call } = *waits;
+        let PendingAnswer { ready_answer, handler, call } = *waits;
         let Some(mut call) = call else {
-            return Box::pin(self.go_on(made, handler, None)).await;
+            return Box::pin(self.continue_request(ready_answer, handler, None)).await;
         };
         self.set_deadline(call.limit());
-        let mut made = Some(made);
-        let outcome = poll_fn(|context| self.poll_call(&mut *call, &mut made, context)).await;
+        let mut ready_answer = Some(ready_answer);
+        let outcome = poll_fn(|context| self.poll_call(&mut *call, &mut ready_answer, context)).await;
         self.forget_deadline();
         match outcome {
-            WaitOutcome::Given(next) => next,
-            WaitOutcome::Continue(made) => Box::pin(self.go_on(made, handler, Some(call))).await,
-            WaitOutcome::Left(made) => {
+            WaitOutcome::Sent(next) => next,
+            WaitOutcome::Continue(ready_answer) => {
+                Box::pin(self.continue_request(ready_answer, handler, Some(call))).await
+            }
+            WaitOutcome::Left(ready_answer) => {
                 drop(call);
-                self.note_departure(&made)
+                self.note_departure(&ready_answer)
             }
         }
     }
@@ -51,36 +54,41 @@ impl Connection {
     fn poll_call(
         &mut self,
         call: &mut dyn PendingCall,
-        made: &mut Option<ReadyAnswer>,
+        ready_answer: &mut Option<ReadyAnswer>,
         context: &mut Context<'_>,
     ) -> Poll<WaitOutcome> {
-        let mut given = None;
+        let mut sent = None;
         let polled = call.poll_answer(context, &mut |answer, body| {
-            given = made.take().map(|made| self.give_received(made, answer, body));
+            sent = ready_answer.take().map(|ready_answer| self.send_received(ready_answer, answer, body));
         });
-        if let Some(next) = given {
-            return Poll::Ready(WaitOutcome::Given(next));
+        if let Some(next) = sent {
+            return Poll::Ready(WaitOutcome::Sent(next));
         }
         let is_over = polled.is_ready() || self.deadline_expired(context);
         let has_left = !is_over && BodyFeed::none().poll(self, true, context).is_ready();
         if !is_over && !has_left {
             return Poll::Pending;
         }
-        match made.take() {
-            Some(made) if is_over => Poll::Ready(WaitOutcome::Continue(made)),
-            Some(made) => Poll::Ready(WaitOutcome::Left(made)),
-            // The answer was given, and nothing polls after that.
-            None => Poll::Ready(WaitOutcome::Given(ConnectionStep::Close)),
+        match ready_answer.take() {
+            Some(ready_answer) if is_over => Poll::Ready(WaitOutcome::Continue(ready_answer)),
+            Some(ready_answer) => Poll::Ready(WaitOutcome::Left(ready_answer)),
+            // The answer was sent, and there are no polls after that.
+            None => Poll::Ready(WaitOutcome::Sent(ConnectionStep::Close)),
         }
     }
 
-    /// Gives an answer that is complete.
-    fn give_received(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> ConnectionStep {
-        made.answered.answer = answer;
+    /// Sends an answer that is complete.
+    fn send_received(
+        &mut self,
+        mut ready_answer: ReadyAnswer,
+        answer: Answer,
+        body: &[u8],
+    ) -> ConnectionStep {
+        ready_answer.answered.answer = answer;
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let mut input = std::mem::take(&mut self.input);
-        // The head was complete when the wait began, and the input has lost nothing since.
+        // The head was complete when the wait began, and no bytes of the input were removed since.
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
             return ConnectionStep::Close;
         };
@@ -88,7 +96,7 @@ impl Connection {
             self.listener.apply_config(state);
         }
         let last = length == input.len() && !state.head.lacks_length;
-        let hit = self.give_now(state, &input, made, Body::Bytes(body), last);
+        let hit = self.send_now(state, &input, ready_answer, Body::Bytes(body), last);
         input.drain(..length);
         self.input = input;
         let next = match hit {
@@ -100,14 +108,14 @@ impl Connection {
         self.send_gathered(state, next)
     }
 
-    /// Makes a request of the head, and lets the program answer it.
-    async fn go_on(
+    /// Converts the head into a request, which the program answers.
+    async fn continue_request(
         &mut self,
-        made: ReadyAnswer,
+        ready_answer: ReadyAnswer,
         handler: Rc<dyn Handler>,
         call: Option<Box<dyn PendingCall>>,
     ) -> ConnectionStep {
-        let ReadyAnswer { answered, progress, started, snapshot } = made;
+        let ReadyAnswer { answered, progress, started, snapshot } = ready_answer;
         let Some(received) = self.take_head() else { return ConnectionStep::Close };
         let received = Rc::new(received);
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
@@ -118,25 +126,31 @@ impl Connection {
                 request.user = answered.user;
                 request.id = progress.facts.id_text();
                 let form = self.form_after_body(&received.head, true);
-                let asked = ProgramRequest { request, handler, call };
+                let program_request = ProgramRequest { request, handler, call };
                 let core = self.core.clone();
-                let answer = steps::answer_by_program(core, snapshot.clone(), asked, form, progress.clone());
+                let answer =
+                    steps::answer_by_program(core, snapshot.clone(), program_request, form, progress.clone());
                 let takes_interim = received.head.version == touchstone_http::request::Version::Http11;
                 match self.drive(std::pin::pin!(answer), &mut feed, &progress, takes_interim).await {
                     Some(answered) => answered,
-                    None => return self.note_left(&snapshot, &received, &progress, started),
+                    None => return self.note_client_left(&snapshot, &received, &progress, started),
                 }
             }
             // The address was found when the wait began, but a reload has removed it since.
             Err(answer) => answer.into(),
         };
-        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+        self.complete_request(&snapshot, answered, &received, feed, &progress, started).await
     }
 
     /// Records that the client left before its answer.
-    fn note_departure(&mut self, made: &ReadyAnswer) -> ConnectionStep {
+    fn note_departure(&mut self, ready_answer: &ReadyAnswer) -> ConnectionStep {
         match self.take_head() {
-            Some(received) => self.note_left(&made.snapshot, &received, &made.progress, made.started),
+            Some(received) => self.note_client_left(
+                &ready_answer.snapshot,
+                &received,
+                &ready_answer.progress,
+                ready_answer.started,
+            ),
             None => ConnectionStep::Close,
         }
     }

@@ -57,7 +57,7 @@ impl Connection {
             let received = self.transport.poll_receive(context, &mut buffer);
             let next = match received {
                 Poll::Ready(Ok(0) | Err(_)) => Some(ConnectionStep::Close),
-                Poll::Ready(Ok(count)) => Some(self.take_in(state, &buffer[..count])),
+                Poll::Ready(Ok(count)) => Some(self.process_received(state, &buffer[..count])),
                 Poll::Pending => None,
             };
             state.receive_buffer = buffer;
@@ -66,7 +66,7 @@ impl Connection {
                     self.arm_receive_deadline(context, state);
                     return Poll::Pending;
                 }
-                // Collected answers are written before anything more is received.
+                // Collected answers are written before further bytes are received.
                 Some(ConnectionStep::Receive) if self.output.is_empty() => {}
                 Some(next) => return Poll::Ready(next),
             }
@@ -99,7 +99,7 @@ impl Connection {
 
     /// Processes received bytes. If no bytes are left over from before, they are served without a copy.
     #[inline]
-    pub(super) fn take_in(&mut self, state: &mut CoreState, received: &[u8]) -> ConnectionStep {
+    pub(super) fn process_received(&mut self, state: &mut CoreState, received: &[u8]) -> ConnectionStep {
         if self.input.is_empty() {
             if self.requests == 0 && (http2::begins(received) || self.transport.speaks_http2()) {
                 self.input.extend_from_slice(received);
@@ -112,7 +112,7 @@ impl Connection {
             let examined = self.input.len();
             self.input.extend_from_slice(received);
             // An incomplete head can only become complete or wrong at a line end, or when it gets too long.
-            // Parsing again for every other byte would let a slow client cost quadratic time.
+            // Parsing again for every other byte would need quadratic time for a slow client.
             let limits = &state.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
             let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
@@ -137,7 +137,7 @@ impl Connection {
         input.drain(..consumed);
         self.input = input;
         match next {
-            // A part of HTTP/2's preface looks like a head of another version until it is complete.
+            // An incomplete preface of HTTP/2 is parsed like a head of another version.
             ConnectionStep::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => {
                 ConnectionStep::Http2
             }

@@ -1,10 +1,10 @@
 //! Receives a request's body on an HTTP/1 connection for a handler (RFC 9112 sections 6 and 7).
 //!
 //! [`BodyFeed`] owns the state of the body: its decoder, the handler's pipe and the client's rate. The bytes
-//! belong to the connection, which receives them and gives them out by its methods. The feed decodes them and
-//! puts them into the pipe, but only as fast as the handler reads. It is polled together with the handler and
-//! with the writing of the answer. At the end, the part that no handler has read is read and discarded, so
-//! that the next request begins where this one ends.
+//! belong to the connection, which receives them and provides them by its methods. The feed decodes them and
+//! writes them into the pipe, but only as fast as the handler reads. It is polled together with the handler
+//! and with the writing of the answer. At the end, the part that no handler has read is read and discarded,
+//! so that the next request begins where this one ends.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -36,7 +36,7 @@ pub struct BodyFeed {
     rate_check: RateCheck,
     /// When the current wait for the client began.
     wait_began_ms: Option<u64>,
-    /// The connection waits for something else, which has its own deadline.
+    /// The connection waits for another event, which has its own deadline.
     pub has_other_deadline: bool,
     /// After a switch of protocols the client has ended its direction.
     is_half_closed: bool,
@@ -45,8 +45,8 @@ pub struct BodyFeed {
 }
 
 impl BodyFeed {
-    /// The feed of a request's body, and the end that a handler reads; `None` if there is nothing to read. A
-    /// request to switch protocols has one, for the bytes after the switch.
+    /// The feed of a request's body, and the end that a handler reads; `None` if there is no body. A request
+    /// to switch protocols has one, for the bytes after the switch.
     pub fn new(
         head: &RequestHead,
         may_switch: bool,
@@ -93,19 +93,19 @@ impl BodyFeed {
         }
     }
 
-    /// Whether nothing of the body is left in the connection.
+    /// Whether the connection has no more bytes of the body.
     pub fn is_done(&self) -> bool {
         self.decoder.is_done()
     }
 
-    /// From now on every byte goes to the handler, without framing.
+    /// From now on every byte is passed to the handler, without framing.
     pub fn switch_protocols(&mut self) {
         self.decoder.switch_protocols();
         self.waits_to_be_asked = false;
     }
 
-    /// Moves what the handler asks for into its pipe. `watch`: also notice that the client leaves while the
-    /// handler asks for nothing. Ready only when the client has left.
+    /// Moves the bytes that the handler requests into its pipe. `watch`: also notice that the client leaves
+    /// while the handler requests none. Ready only when the client has left.
     pub fn poll(&mut self, connection: &mut Connection, watch: bool, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.poll_sender(context).is_pending() {
@@ -137,7 +137,7 @@ impl BodyFeed {
         }
     }
 
-    /// Ready when the handler wants more.
+    /// Ready when the handler requests more.
     fn poll_sender(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let raw = self.decoder.is_raw();
         let Some(sender) = &mut self.sender else { return Poll::Pending };
@@ -148,9 +148,9 @@ impl BodyFeed {
             // The pipe of a request that may switch protocols stays open until the answer decides it.
             return Poll::Pending;
         }
-        // After a switch, the client's bytes must not wait until the handler first asks for them.
-        let asked = if raw { sender.poll_ready(context) } else { sender.poll_wanted(context) };
-        match asked {
+        // After a switch, the client's bytes must not wait until the handler first requests them.
+        let demand = if raw { sender.poll_ready(context) } else { sender.poll_wanted(context) };
+        match demand {
             Poll::Ready(Ok(())) => Poll::Ready(()),
             Poll::Ready(Err(_)) => {
                 self.sender = None;
@@ -184,7 +184,7 @@ impl BodyFeed {
                     }
                 }
                 Ok(BodyItem::Nothing) => {
-                    self.ask(connection, context);
+                    self.send_continue(connection, context);
                     if let Err(problem) = ready!(self.poll_receive(connection, context)) {
                         if self.decoder.is_raw() && problem == BodyProblem::Gone {
                             // The other direction may continue for any time.
@@ -200,7 +200,7 @@ impl BodyFeed {
     }
 
     /// Sends `100 Continue` if the client waits for it.
-    fn ask(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
+    fn send_continue(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
         if std::mem::take(&mut self.waits_to_be_asked) {
             connection.queue(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -220,7 +220,7 @@ impl BodyFeed {
         let now_ms = connection.now_ms();
         match connection.poll_receive_more(context) {
             Poll::Pending => {
-                // Counted from the start of the wait, even if other events wake the connection meanwhile.
+                // Counted from the start of the wait, even if other events wake the connection before.
                 if !self.decoder.is_raw() && !self.has_other_deadline && self.wait_began_ms.is_none() {
                     self.wait_began_ms = Some(now_ms);
                     connection.set_deadline(self.rate_check.allowance());
@@ -242,8 +242,8 @@ impl BodyFeed {
         }
     }
 
-    /// Ready when the client has left. Keeps what the client sends ahead, and so can notice the departure
-    /// only while the input is small.
+    /// Ready when the client has left. Stores the bytes that the client sends ahead, and so can notice the
+    /// departure only while the input is small.
     fn poll_departure(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Poll<()> {
         while connection.received().len() < AHEAD_BYTES {
             if ready!(connection.poll_receive_more(context)).is_none() {

@@ -28,20 +28,20 @@ use super::{Connection, ConnectionStep, ParsedHead, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
 use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 
-/// How many bytes of a file are sent before other connections get their turn.
+/// How many bytes of a file are sent before other connections are served.
 const FILE_TURN_BYTES: usize = 256 * 1024;
 
 /// Bodies up to this size are copied after their head: one buffer costs the kernel less than two.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// The status in logs for a request whose client left before its answer, as in nginx.
-const CLIENT_LEFT: u16 = 499;
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// The result of a wait for a piece of a body.
 enum BodyWait {
     /// The next piece, or the end.
     Piece(Option<io::Result<Bytes>>),
-    /// Nothing is available yet.
+    /// No data is available yet.
     Nothing,
     /// The client left.
     Left,
@@ -63,7 +63,8 @@ impl Connection {
         if self.listener.generation != generation {
             self.listener.apply_config(&core.state.borrow());
         }
-        // The head's bytes leave the input, so that a body can be received while spans still refer to them.
+        // The head's bytes are moved out of the input, so that a body can be received while spans still refer
+        // to them.
         let buffer = if self.input.len() == length {
             Bytes::from(std::mem::take(&mut self.input))
         } else {
@@ -81,22 +82,22 @@ impl Connection {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
-                None => return self.note_left(&snapshot, &received, &progress, started),
+                None => return self.note_client_left(&snapshot, &received, &progress, started),
             },
         };
-        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+        self.complete_request(&snapshot, answered, &received, feed, &progress, started).await
     }
 
     /// Records a request whose client left before its answer.
-    pub(super) fn note_left(
+    pub(super) fn note_client_left(
         &mut self,
         snapshot: &Snapshot,
         received: &ReceivedHead,
         progress: &Progress,
         started: Instant,
     ) -> ConnectionStep {
-        let answered = Answer::new(CLIENT_LEFT).into();
-        self.note_answer(snapshot, received, progress, (CLIENT_LEFT, 0), started, &answered);
+        let answered = Answer::new(CLIENT_CLOSED_REQUEST).into();
+        self.note_answer(snapshot, received, progress, (CLIENT_CLOSED_REQUEST, 0), started, &answered);
         ConnectionStep::Close
     }
 
@@ -104,7 +105,7 @@ impl Connection {
     pub(super) fn arrival(&mut self, head: &RequestHead) -> Arrival {
         Arrival {
             protocol: protocol_of(head),
-            peer: self.known_peer(),
+            peer: self.peer_address(),
             listener: self.listener.address,
             tls: self.tls_facts(),
             connection: self.peer.number.get(),
@@ -132,7 +133,7 @@ impl Connection {
         let answer =
             pin!(steps::answer(self.core.clone(), snapshot.clone(), request, form, progress.clone()));
         let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
-        // The connection, not the handler, knows why the body ended early.
+        // The connection, not the handler, has the reason why the body ended early.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
             Some(problem) => Answer::error(problem.status()).into(),
@@ -150,7 +151,7 @@ impl Connection {
     ) -> Option<T> {
         poll_fn(|context| {
             let polled = future.as_mut().poll(context);
-            // Also done when the answer is ready: interim responses may have come with it.
+            // Also done when the answer is ready: interim responses may have arrived with it.
             while let Some(interim) = progress.signals.interim().take() {
                 // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
                 if takes_interim {
@@ -158,7 +159,7 @@ impl Connection {
                     for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
                         self.queue(piece);
                     }
-                    // If the answer is ready, both leave in one write.
+                    // If the answer is ready, both are sent in one write.
                     if polled.is_pending() {
                         self.send_queued(context);
                     }
@@ -176,7 +177,7 @@ impl Connection {
     }
 
     /// Writes the answer, reads the rest of the body, and returns the next step of the connection.
-    pub(super) async fn give_answer(
+    pub(super) async fn complete_request(
         &mut self,
         snapshot: &Snapshot,
         mut answered: ExchangeAnswer,
@@ -214,19 +215,19 @@ impl Connection {
         // The buffer that gathers answers: it is warm, and no other answer needs it before this one is
         // written.
         let mut buffer = std::mem::take(&mut self.core.state.borrow_mut().gathered);
-        // Interim responses that are not sent yet go first.
+        // Interim responses that are not sent yet are sent first.
         buffer.append(&mut self.output);
         answered.answer.append_head(&self.core.clock.second(), form, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
         let watch = progress.signals.is_handler_running();
         let written = self.write_answer(&mut buffer, parts, framing, &mut feed, watch).await;
-        self.give_back(buffer);
+        self.release_buffer(buffer);
         let body_bytes = match written {
             Ok(bytes) | Err((bytes, _)) => bytes,
         };
-        let given = (answered.answer.status, body_bytes);
-        self.note_answer(snapshot, received, progress, given, started, &answered);
+        let status_and_bytes = (answered.answer.status, body_bytes);
+        self.note_answer(snapshot, received, progress, status_and_bytes, started, &answered);
         self.timing.minimum = None;
         self.requests += 1;
         if written.is_err() {
@@ -239,7 +240,7 @@ impl Connection {
             ConnectionForm::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => {
                 ConnectionStep::Close
             }
-            // More bytes may come: to close now would reset the connection, and the client could lose the
+            // More bytes may arrive: to close now would reset the connection, and the client could lose the
             // answer.
             ConnectionForm::Close => ConnectionStep::Linger,
             _ => ConnectionStep::Buffered,
@@ -329,7 +330,7 @@ impl Connection {
     }
 
     /// Returns the buffer that gathers answers.
-    fn give_back(&self, mut buffer: Vec<u8>) {
+    fn release_buffer(&self, mut buffer: Vec<u8>) {
         let gathered = &mut self.core.state.borrow_mut().gathered;
         if gathered.capacity() == 0 && buffer.capacity() <= 2 * GATHER_BYTES {
             buffer.clear();
@@ -375,7 +376,8 @@ impl Connection {
             if is_chunked {
                 pending.extend_from_slice(chunk_head(piece.len() as u64, &mut [0; 18]));
                 if piece.len() <= PIECE_BYTES {
-                    // Copied, so that the chunk and its end, and perhaps the last chunk, leave in one write.
+                    // Copied, so that the chunk and its end, and perhaps the last chunk, are sent in one
+                    // write.
                     pending.extend_from_slice(&piece);
                     pending.extend_from_slice(b"\r\n");
                     piece = Bytes::new();
@@ -413,7 +415,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Waits for the next piece; does not wait if there is something to write meanwhile.
+    /// Waits for the next piece; does not wait if there are bytes to write.
     async fn next_piece(
         &mut self,
         body: &mut Receiver,
@@ -424,7 +426,7 @@ impl Connection {
         poll_fn(|context| {
             match body.poll_next(context) {
                 Poll::Ready(next) => return Poll::Ready(BodyWait::Piece(next)),
-                // There is something to write: it is sent before the wait.
+                // There are bytes to write: they are sent before the wait.
                 Poll::Pending if has_pending => return Poll::Ready(BodyWait::Nothing),
                 Poll::Pending => {}
             }

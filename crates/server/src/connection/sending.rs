@@ -12,8 +12,8 @@ use super::Connection;
 use super::request_body::BodyFeed;
 
 /// After an answer that leaves a part of the request unread: how long, and for how many bytes, the connection
-/// still receives, so that the client can read the answer before it learns that the rest was not wanted (RFC
-/// 9112 section 9.6).
+/// still receives, so that the client can read the answer before it gets an error for the rest (RFC 9112
+/// section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -41,9 +41,9 @@ impl Connection {
         self.write_feeding(first, second, &mut BodyFeed::none()).await
     }
 
-    /// Writes two buffers, waiting as needed, and receives the request's body meanwhile: a client that sends
-    /// all of it before it reads, and the server that waits for the client to read, would otherwise wait for
-    /// each other.
+    /// Writes two buffers, waiting as needed, and receives the request's body at the same time. Otherwise a
+    /// client that sends the whole body before it reads, and the server that waits for the client to read,
+    /// would wait for each other.
     pub(super) async fn write_feeding(
         &mut self,
         mut first: &[u8],
@@ -75,8 +75,8 @@ impl Connection {
         result
     }
 
-    /// Waits until the client has received some of the sent bytes, and receives the request's body meanwhile.
-    /// A client that reads too slowly is disconnected.
+    /// Waits until the client has received some of the sent bytes, and receives the request's body at the
+    /// same time. A client that reads too slowly is disconnected.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
         let usual = || MinimumRate::of_answers(&core.state.borrow().snapshot.config.limits);
@@ -89,7 +89,7 @@ impl Connection {
         feed.has_other_deadline = true;
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
-                self.give_up_on_reader();
+                self.note_slow_reader();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             if let Poll::Ready(result) = self.transport.poll_sendable(context) {
@@ -108,7 +108,7 @@ impl Connection {
         result
     }
 
-    /// Waits until the transport has sent everything, at most for `limits.stall_timeout`.
+    /// Waits until the transport has sent all data, at most for `limits.stall_timeout`.
     pub(super) async fn flush_transport(&mut self) -> io::Result<()> {
         let usual = self.core.state.borrow().snapshot.config.limits.stall_timeout;
         let limit = self.timing.minimum.map_or(usual, |minimum| minimum.stall_timeout);
@@ -118,7 +118,7 @@ impl Connection {
                 return Poll::Ready(flushed);
             }
             if self.deadline_expired(context) {
-                self.give_up_on_reader();
+                self.note_slow_reader();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             Poll::Pending

@@ -11,7 +11,7 @@ use touchstone_exchange::core::deadline::DeadlineGuard;
 /// The purpose of the current wait for input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// Nothing yet.
+    /// No bytes yet.
     #[default]
     Nothing,
     /// The first byte of a request.
@@ -29,9 +29,9 @@ pub struct Timing {
     pub deadline: Option<DeadlineGuard>,
     /// Bytes sent since the last wait for the client.
     pub sent_since_wait: u64,
-    /// How slow the client may be with the current answer, where the site or route says so.
+    /// How slow the client may be with the current answer, if the site or route limits it.
     pub minimum: Option<MinimumRate>,
-    /// How fast the client reads the current answer; `None`: there was no wait for it.
+    /// How fast the client reads the current answer; `None`: there was no wait for the client.
     pub send_check: Option<RateCheck>,
 }
 

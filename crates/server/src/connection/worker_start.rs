@@ -16,7 +16,7 @@ use touchstone_exchange::core::worker::{
 /// The stack of a worker's thread; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Sends a connection to the worker of its core. Returns the connection if the worker cannot take it.
+/// Sends a connection to the worker of its core. Returns the connection if the worker cannot serve it.
 pub fn send(core: &Rc<Core>, socket: OwnedFd, left: CoreEntries) {
     let Some(worker) = &core.worker else { return };
     let (peer, listener, requests, number) = (left.peer, left.listener, left.requests, left.number);
@@ -27,7 +27,7 @@ pub fn send(core: &Rc<Core>, socket: OwnedFd, left: CoreEntries) {
         None => Some(WorkerOrder::Arrive(arrival)),
     };
     if let Some(WorkerOrder::Arrive(arrival)) = refused {
-        take_report(core, arrival.back());
+        handle_report(core, arrival.back());
     }
 }
 
@@ -54,23 +54,23 @@ fn start(core: &Rc<Core>, seed: WorkerSeed) -> std::io::Result<Arc<WorkerLink>> 
     };
     let builder = std::thread::Builder::new().name(format!("worker-{}", core.index));
     builder.stack_size(STACK_BYTES).spawn(run)?;
-    tokio::task::spawn_local(take_reports(core.clone(), report));
+    tokio::task::spawn_local(handle_reports(core.clone(), report));
     Ok(link)
 }
 
-async fn take_reports(core: Rc<Core>, mut report: UnboundedReceiver<WorkerReport>) {
+async fn handle_reports(core: Rc<Core>, mut report: UnboundedReceiver<WorkerReport>) {
     while let Some(report) = report.recv().await {
-        take_report(&core, report);
+        handle_report(&core, report);
     }
 }
 
-fn take_report(core: &Rc<Core>, report: WorkerReport) {
+fn handle_report(core: &Rc<Core>, report: WorkerReport) {
     let Some(worker) = &core.worker else { return };
     match report {
         WorkerReport::Ended(place) => drop(worker.take(place)),
         WorkerReport::ConnectionReturned(back) => {
             if let Some(left) = worker.take(back.place) {
-                Connection::come_back(core.clone(), *back, left);
+                Connection::return_to_core(core.clone(), *back, left);
             }
         }
     }

@@ -66,7 +66,7 @@ pub fn run(seed: WorkerSeed, snapshot: Arc<Snapshot>, link: Arc<WorkerLink>) -> 
         }
         for event in &events {
             match event.data.u64() {
-                WOKEN => thread.take_orders(),
+                WOKEN => thread.handle_orders(),
                 TICKED => thread.tick(&timer),
                 place => {
                     let flags = event.flags;
@@ -80,7 +80,7 @@ pub fn run(seed: WorkerSeed, snapshot: Arc<Snapshot>, link: Arc<WorkerLink>) -> 
 }
 
 impl Thread {
-    fn take_orders(&mut self) {
+    fn handle_orders(&mut self) {
         for order in self.link.take_orders() {
             match order {
                 WorkerOrder::Arrive(arrival) => self.admit(arrival),
@@ -126,7 +126,7 @@ impl Thread {
                     // No event will report bytes that have already arrived, nor report the end after them
                     // again.
                     let is_told_again = !is_at_end && connection.connection.has_received_all();
-                    if is_told_again || connection.connection.has_received_nothing() {
+                    if is_told_again || connection.connection.has_received_no_bytes() {
                         return;
                     }
                 }
@@ -134,13 +134,13 @@ impl Thread {
             }
         };
         match next {
-            // The thread answers only requests that it can answer completely, so there is nothing to send.
-            ConnectionStep::Close | ConnectionStep::Give(_) => {
+            // The thread answers only requests that it can answer completely, so there is no data to send.
+            ConnectionStep::Close | ConnectionStep::SendReady(_) => {
                 self.remove(place);
                 self.link.report(WorkerReport::Ended(place));
             }
             ConnectionStep::ConnectionReturned => self.forget_all(),
-            next => self.send_back(place, next),
+            next => self.return_connection(place, next),
         }
     }
 
@@ -153,7 +153,7 @@ impl Thread {
     }
 
     /// Sends a connection back with its next step.
-    fn send_back(&mut self, place: usize, next: ConnectionStep) {
+    fn return_connection(&mut self, place: usize, next: ConnectionStep) {
         let Some(MigratedConnection { connection, socket, .. }) = self.remove(place) else { return };
         let requests = connection.requests();
         let (input, output) = connection.into_buffers();
@@ -163,7 +163,7 @@ impl Thread {
             // The core parses the received bytes again.
             _ => ReturnStep::Serve,
         };
-        // No other handle to the socket is left.
+        // There is no other handle to the socket.
         self.link.report(match Arc::into_inner(socket) {
             Some(socket) => WorkerReport::ConnectionReturned(Box::new(ReturnedConnection {
                 place,
@@ -199,7 +199,7 @@ impl Thread {
             let Some(connection) = &mut self.connections[place] else { continue };
             let now = connection.connection.requests();
             if std::mem::replace(&mut connection.requests_before, now) == now {
-                self.send_back(place, ConnectionStep::Receive);
+                self.return_connection(place, ConnectionStep::Receive);
             }
         }
     }
@@ -207,7 +207,7 @@ impl Thread {
     fn end(&mut self) {
         self.is_ending = true;
         for place in 0..self.connections.len() {
-            self.send_back(place, ConnectionStep::Receive);
+            self.return_connection(place, ConnectionStep::Receive);
         }
         for order in self.link.close() {
             if let WorkerOrder::Arrive(arrival) = order {

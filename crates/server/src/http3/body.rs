@@ -22,7 +22,7 @@ pub struct Reader {
     stream: RequestStream,
     /// Received and not examined yet.
     chunk: Bytes,
-    /// The client has sent everything.
+    /// The client has sent the whole body.
     pub ended: bool,
 }
 
@@ -74,14 +74,14 @@ impl Reader {
         Ok(self.ended && self.chunk.is_empty())
     }
 
-    /// Informs the client that the rest of the stream is not wanted.
+    /// Informs the client that the rest of the stream is not needed.
     pub fn stop(&mut self, error: ErrorCode) {
         if !self.ended {
             let _ = self.receive.stop(code(error));
         }
     }
 
-    /// Receives once. Called only when everything received has been examined.
+    /// Receives once. Called only when all received bytes have been examined.
     async fn fetch(&mut self) -> Result<(), Failure> {
         match self.receive.read_chunk(RECEIVE_BYTES, true).await {
             Ok(Some(chunk)) => self.chunk = chunk.bytes,
@@ -112,7 +112,7 @@ pub struct BodyLimits {
     pub most_bytes: u64,
     /// The rate at which it must arrive.
     pub minimum: MinimumRate,
-    /// It is one direction of a tunnel, which may carry any bytes for any time.
+    /// It is one direction of a tunnel, without limits of bytes and time.
     pub is_tunnel: bool,
 }
 
@@ -163,7 +163,7 @@ pub async fn feed(
             }
             Err(_) if limits.are_lifted(&sender) => continue,
             Err(_) => {
-                sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
+                sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"));
                 return Err(BodyProblem::Timeout);
             }
         };

@@ -19,8 +19,8 @@ use super::stream::{RECEIVE_BYTES, code};
 use touchstone_exchange::connection_number::ConnectionNumber;
 use touchstone_exchange::core::deadline::SessionHandle;
 
-/// How many more requests a client may cancel than it lets be answered, before its connection is closed: a
-/// cancelled request costs the server work, and the client nothing.
+/// The largest difference of a client's cancelled and answered requests, before its connection is closed: a
+/// cancelled request costs the server work, and the client almost none.
 const MOST_CANCELLED: u32 = 200;
 
 /// The part of a connection that its streams use.
@@ -29,9 +29,9 @@ pub struct Connection {
     pub listener: Rc<Listener>,
     /// QUIC.
     pub quic: quinn::Connection,
-    /// What the client asked for in its hello.
+    /// The settings in the client's hello.
     facts: QuicFacts,
-    /// The state of the connection that operators see.
+    /// The state of the connection that is shown to operators.
     pub session: SessionHandle,
     tls_facts: OnceCell<Arc<TlsFacts>>,
     number: Cell<ConnectionNumber>,
@@ -160,16 +160,16 @@ impl Connection {
         match self.cancellations_left.get().checked_sub(1) {
             Some(left) => self.cancellations_left.set(left),
             None => {
-                let reason = "a client that gives up one request after the other";
+                let reason = "a client that cancels one request after the other";
                 self.fail(ConnectionError::new(ErrorCode::EXCESSIVE_LOAD, reason));
             }
         }
     }
 
-    /// The priority of a stream's answer; `asked` is the priority in the request itself. A frame takes
+    /// The priority of a stream's answer; `requested` is the priority in the request itself. A frame takes
     /// precedence, because it is newer (RFC 9218 section 7).
-    pub fn priority(&self, stream: u64, asked: Option<Priority>) -> Priority {
-        self.priorities.borrow().get(&stream).copied().or(asked).unwrap_or_default()
+    pub fn priority(&self, stream: u64, requested: Option<Priority>) -> Priority {
+        self.priorities.borrow().get(&stream).copied().or(requested).unwrap_or_default()
     }
 
     // ---- streams in one direction
@@ -186,7 +186,7 @@ impl Connection {
                         stream.replenish();
                     }
                     let critical = &mut *self.critical.borrow_mut();
-                    stream.receive(&chunk.bytes, critical, |event| self.take_control(event))
+                    stream.receive(&chunk.bytes, critical, |event| self.handle_control(event))
                 }
                 Ok(None) | Err(ReadError::Reset(_)) => match stream.finish() {
                     Ok(()) => return,
@@ -204,8 +204,8 @@ impl Connection {
         }
     }
 
-    fn take_control(&self, event: ControlEvent) {
-        // The server's sections need no table, it pushes nothing, and a client that leaves closes the
+    fn handle_control(&self, event: ControlEvent) {
+        // The server's sections need no table, it does not push, and a client that leaves closes the
         // connection itself.
         let ControlEvent::Priority { stream, priority } = event else { return };
         let priorities = &mut *self.priorities.borrow_mut();

@@ -1,4 +1,4 @@
-//! Connection identifiers that say which core a connection belongs to.
+//! Connection identifiers that contain the core of a connection.
 //!
 //! The remainder of the first byte by the number of cores is the core's index. The client's first, random
 //! choice is read in the same way, so all packets of a connection reach the same core.

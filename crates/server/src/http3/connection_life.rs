@@ -25,11 +25,11 @@ use super::request;
 use super::stream::{code, poll_once};
 use touchstone_exchange::core::deadline::DeadlineGuard;
 
-/// The identifier in the first GOAWAY when the server leaves: no stream is excluded yet, since some may be in
-/// transit (RFC 9114 section 5.2).
+/// The identifier in the first GOAWAY when the server shuts down: no stream is excluded yet, since some may
+/// be in transit (RFC 9114 section 5.2).
 const NO_STREAM_EXCLUDED: u64 = varint::MAX - 3;
 
-/// How long a client may take to close a connection after its last answer, when the server leaves.
+/// How long a client may take to close a connection after its last answer, when the server shuts down.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// How long the server waits for requests in transit when it leaves.
@@ -86,7 +86,7 @@ enum CloseReason {
     Closed,
     /// There was no request for a long time, or the handshake took too long.
     Idle,
-    /// The server stops, or the connection has carried the maximum of requests.
+    /// The server stops, or the connection has reached its maximum of requests.
     Leave,
 }
 
@@ -145,7 +145,7 @@ impl Connection {
                 self.close(ErrorCode::CLOSED_CRITICAL_STREAM, "the control stream was stopped")
             }
             // There are no requests, so the client need not be warned.
-            CloseReason::Idle => self.close(ErrorCode::NO_ERROR, "nothing was asked for long"),
+            CloseReason::Idle => self.close(ErrorCode::NO_ERROR, "no request arrived for a long time"),
             CloseReason::Leave => self.leave(&mut control, next_stream).await,
         }
     }
@@ -159,7 +159,7 @@ impl Connection {
         let own = [(SettingId::MAX_FIELD_SECTION_SIZE, bytes), (SettingId::ENABLE_CONNECT_PROTOCOL, 1)];
         settings::append(&own, &mut begin);
         control.write_all(&begin).await.ok()?;
-        // Sent before all bodies: it is short, and everything depends on it.
+        // Sent before all bodies: it is short, and all other streams depend on it.
         let _ = control.set_priority(i32::MAX);
         Some(control)
     }
@@ -179,7 +179,7 @@ impl Connection {
         most != 0 && self.requests.get() >= most
     }
 
-    /// Answers a request at once, or makes it a task.
+    /// Answers a request at once, or starts a task for it.
     async fn begin_request(self: &Rc<Connection>, send: SendStream, receive: RecvStream) {
         let stream = self.open_stream(receive.id().into());
         let mut answer = Box::pin(request::serve(stream, send, receive));
@@ -232,10 +232,9 @@ impl Connection {
                 },
             }
         }
-        // Closing discards data that the client has not acknowledged; the client closes when it has
-        // everything.
+        // Closing discards data that the client has not acknowledged; the client closes when it has all data.
         let _ = timeout(LINGER, self.quic.closed()).await;
-        self.close(ErrorCode::NO_ERROR, "the server asked the client to leave");
+        self.close(ErrorCode::NO_ERROR, "the server requested the end of the connection");
     }
 }
 

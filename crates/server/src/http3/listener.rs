@@ -56,7 +56,7 @@ impl Listener {
         }
     }
 
-    /// Admits no more connections, and asks the existing ones to end.
+    /// Admits no more connections, and requests the existing ones to end.
     pub fn stop(&self) {
         self.endpoint.set_server_config(None);
         self.leave.send_replace(true);

@@ -1,4 +1,4 @@
-//! A core's end of the addresses that speak HTTP/3: admits connections, validates addresses, applies new
+//! A core's part of the addresses with HTTP/3: admits connections, validates addresses, applies new
 //! configurations, and closes.
 
 use std::io;
@@ -19,7 +19,7 @@ use super::secrets::Secrets;
 use super::transport::server_config;
 use touchstone_exchange::core::Core;
 
-/// The QUIC version that the server speaks (RFC 9000 section 15).
+/// The QUIC version that the server supports (RFC 9000 section 15).
 const QUIC_VERSION: u32 = 1;
 
 /// A core's end of all addresses.
@@ -75,7 +75,7 @@ impl Listeners {
         self.add(sockets)
     }
 
-    /// Admits no more connections, and asks the existing ones to end.
+    /// Admits no more connections, and requests the existing ones to end.
     pub fn stop(self) {
         self.open.iter().for_each(|listener| listener.stop());
     }
@@ -104,7 +104,7 @@ fn let_in(listener: Rc<Listener>, incoming: Incoming) {
     let client = incoming.remote_address();
     let validated = incoming.remote_address_validated();
     if !validated && listener.must_validate() && incoming.may_retry() {
-        // The Retry packet tells the client. A forged address then costs nothing more.
+        // The Retry packet informs the client. A forged address then costs no more.
         let _ = incoming.retry();
         return;
     }

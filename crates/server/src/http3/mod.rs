@@ -5,9 +5,9 @@
 //! socket (one a core) -> quinn endpoint -> connection -> a stream for each request -> exchange
 //! ```
 //!
-//! Each core has its own UDP socket on every address, and the kernel gives it the packets of its connections:
-//! the first byte of each connection identifier that the server chooses encodes the core, and a filter in the
-//! kernel reads it ([`socket`]). So a connection stays on its core even if its client moves to another
+//! Each core has its own UDP socket on every address, and the kernel delivers the packets of its connections
+//! to it: the first byte of each connection identifier that the server chooses encodes the core, and a filter
+//! in the kernel reads it ([`socket`]). So a connection stays on its core even if its client moves to another
 //! address, cores share only keys, and a request is answered from the cache of its core.
 //!
 //! | module | |

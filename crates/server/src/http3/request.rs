@@ -27,7 +27,7 @@ use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, Origin};
-use crate::stream_head::{head_of, nothing_received, without_switch};
+use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
 use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
@@ -36,7 +36,7 @@ use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 const BODY_BYTES: usize = 256 * 1024;
 
 /// The status in logs for a request whose client left before its answer, as in nginx.
-const CLIENT_LEFT: u16 = 499;
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// The task that feeds a request's body to its handler.
 type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
@@ -133,8 +133,8 @@ impl StreamTask<'_> {
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
                 self.connection().listener.core.counts.timed_out(Timeout::Header);
-                let nothing = Rc::new(nothing_received());
-                return self.give(&nothing, Answer::error(408).into()).await;
+                let empty_head = Rc::new(empty_received_head());
+                return self.write_answer(&empty_head, Answer::error(408).into()).await;
             }
         };
         // The fields are valid: there is no wait between here and their last use.
@@ -151,7 +151,7 @@ impl StreamTask<'_> {
                 let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
                 writer.cached(section, prepared).await
             }
-            RequestAction::Refused(received, answer) => self.give(&received, answer.into()).await,
+            RequestAction::Refused(received, answer) => self.write_answer(&received, answer.into()).await,
             RequestAction::Handled { snapshot, received, request, asks_for_body } => {
                 if asks_for_body {
                     let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
@@ -240,12 +240,12 @@ impl StreamTask<'_> {
     ) -> RequestAction {
         let connection = self.connection();
         if view.is_header_section_too_large() {
-            return RequestAction::Refused(Rc::new(nothing_received()), Answer::error(431));
+            return RequestAction::Refused(Rc::new(empty_received_head()), Answer::error(431));
         }
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
         if self.is_early && view.fields().all(|field| field.name != b"early-data") {
-            // RFC 8470 section 5.1: the next server must know this.
+            // RFC 8470 section 5.1: the next server must get this information.
             builder.field(b"early-data", b"1");
         }
         let (head, buffer, outcome) = builder.finish();
@@ -253,8 +253,8 @@ impl StreamTask<'_> {
         let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
-            // The client has already ended its direction of the tunnel; an answer like that to a GET would
-            // look like an open tunnel.
+            // The client has already ended its direction of the tunnel; an answer like that to a GET would be
+            // regarded as an open tunnel.
             _ if self.is_tunnel && !has_body => Some(Answer::error(400)),
             Ok(()) => {
                 let error_log = &connection.listener.core.error_log;
@@ -315,27 +315,27 @@ impl StreamTask<'_> {
                         feeding = None;
                         match fed {
                             Ok(()) => {}
-                            // The connection, not the handler, knows why the body ended early.
+                            // The connection, not the handler, has the reason why the body ended early.
                             Err(BodyProblem::TooLarge) => break Answer::error(413).into(),
                             Err(BodyProblem::Timeout) => break Answer::error(408).into(),
                             Err(BodyProblem::Failed(failure)) => {
-                                self.log(received, &Answer::new(CLIENT_LEFT).into(), CLIENT_LEFT, 0);
+                                self.log(received, &Answer::new(CLIENT_CLOSED_REQUEST).into(), CLIENT_CLOSED_REQUEST, 0);
                                 return Err(failure);
                             }
                         }
                     }
                     _ = &mut stopped => {
-                        self.log(received, &Answer::new(CLIENT_LEFT).into(), CLIENT_LEFT, 0);
+                        self.log(received, &Answer::new(CLIENT_CLOSED_REQUEST).into(), CLIENT_CLOSED_REQUEST, 0);
                         return Err(Failure::Gone);
                     }
                 }
             }
         };
-        let mut giving = pin!(self.give(received, answered));
+        let mut writing = pin!(self.write_answer(received, answered));
         loop {
             tokio::select! {
                 biased;
-                given = &mut giving => return given,
+                written = &mut writing => return written,
                 fed = poll_feeding(&mut feeding), if feeding.is_some() => {
                     feeding = None;
                     if let Err(BodyProblem::Failed(failure)) = fed {
@@ -347,13 +347,17 @@ impl StreamTask<'_> {
     }
 
     /// Writes an answer, and logs it.
-    async fn give(&mut self, received: &ReceivedHead, mut answered: ExchangeAnswer) -> Result<(), Failure> {
+    async fn write_answer(
+        &mut self,
+        received: &ReceivedHead,
+        mut answered: ExchangeAnswer,
+    ) -> Result<(), Failure> {
         without_switch(&mut answered.answer, self.is_tunnel);
         let answer = &mut answered.answer;
         let framing = answer.framing(received.head.method == Method::Head, true);
         let core = self.connection().listener.core.clone();
         let mut head = encode_answer(answer, framing, &core);
-        // Interim responses may have come together with the answer.
+        // Interim responses may have arrived together with the answer.
         let mut ahead = Vec::new();
         append_interim(&self.progress, &mut ahead);
         if !ahead.is_empty() {
@@ -370,7 +374,7 @@ impl StreamTask<'_> {
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,
-            // Without this, a handler that has nothing to send would not notice the end.
+            // Without this, a handler that has no data to send would not notice the end.
             _ = stopped => Err(Failure::Gone),
         };
         let body_bytes = writer.body_bytes;
@@ -415,7 +419,7 @@ fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
     if frames.is_empty() { Poll::Pending } else { Poll::Ready(frames) }
 }
 
-/// Appends the frames of interim responses that a handler has left.
+/// Appends the frames of interim responses that a handler has queued.
 fn append_interim(progress: &Progress, frames: &mut Vec<u8>) {
     while let Some(interim) = progress.signals.interim().take() {
         append_one(interim.status, &interim.fields, frames);

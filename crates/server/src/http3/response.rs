@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
         self.finish().await
     }
 
-    /// Writes what is pending, and a frame with `bytes` if there are any.
+    /// Writes the pending data, and a frame with `bytes` if there are any.
     async fn data(&mut self, pending: &mut Vec<u8>, bytes: Bytes) -> Result<(), Failure> {
         let mut head = std::mem::take(pending);
         let count = bytes.len() as u64;
@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Ends the stream. After a long body it waits until the client has received everything, so that the
+    /// Ends the stream. After a long body it waits until the client has received all data, so that the
     /// connection is not closed before.
     async fn finish(&mut self) -> Result<(), Failure> {
         // An error means that the client has stopped the stream.

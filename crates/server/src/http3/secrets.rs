@@ -1,5 +1,5 @@
-//! The keys that the endpoints of all cores share: a packet may reach another core than the one that it
-//! belongs to, and a client may show one core's token to another core. They live as long as the process.
+//! The keys that the endpoints of all cores share: a packet may reach another core than its own, and a client
+//! may send one core's token to another core. The keys exist as long as the process.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Secrets {
     pub fn new() -> Result<Secrets, &'static str> {
         let (mut reset, mut token) = ([0; 64], [0; 64]);
         for bytes in [&mut reset, &mut token] {
-            rand::fill(bytes).map_err(|_| "the system gives no random bytes")?;
+            rand::fill(bytes).map_err(|_| "the system returns no random bytes")?;
         }
         Ok(Secrets {
             reset_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &reset)),

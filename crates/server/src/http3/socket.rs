@@ -1,4 +1,4 @@
-//! UDP sockets, one for each core on each address, and the filter that gives each its packets.
+//! UDP sockets, one for each core on each address, and the filter that delivers to each its packets.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -26,7 +26,7 @@ pub enum PacketSteering {
 /// cannot be distributed.
 pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, PacketSteering)> {
     // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is
-    // bound without it: that fails if anyone else listens there.
+    // bound without it: that fails if another process listens there.
     let only = bind_one(address, false)?;
     if cores == 1 || cores > MOST_CORES {
         return Ok((vec![only.into()], PacketSteering::FirstCore));

@@ -11,7 +11,7 @@ use touchstone_sites::site::Snapshot;
 use super::secrets::Secrets;
 use super::socket::{PacketSteering, bind};
 
-/// Sockets of one core, each with the address that the configuration gives it.
+/// Sockets of one core, each with its address of the configuration.
 pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;
 
 /// The table of the process's sockets; the cores hold the sockets themselves.
@@ -62,14 +62,14 @@ impl Sockets {
         Ok(())
     }
 
-    /// Opens nothing until [`Sockets::go_on`]: of two processes that read from one socket, each would take
+    /// Opens no socket until [`Sockets::resume`]: if two processes read from one socket, each would receive
     /// packets of the other.
     pub fn wait(&mut self) {
         self.waits = true;
     }
 
     /// The previous process has ended.
-    pub fn go_on(&mut self) {
+    pub fn resume(&mut self) {
         self.waits = false;
     }
 
@@ -107,15 +107,15 @@ impl Sockets {
                 continue;
             }
             let address = bound(configured);
-            let (sockets, steering) = match self.take_ahead(configured) {
+            let (sockets, steering) = match self.take_prepared(configured) {
                 Some(sockets) if sockets.len() == 1 => (sockets, PacketSteering::FirstCore),
                 Some(sockets) => (sockets, PacketSteering::ByConnectionId),
                 None => bind(address, self.cores).map_err(|error| problem(address, &error))?,
             };
             if steering == PacketSteering::FirstCore && self.cores > 1 {
                 error_log.warning(format_args!(
-                    "HTTP/3 on {address} has one core: \
-                     this system does not give packets to sockets by their content"
+                    "HTTP/3 on {address} has one core: this system does not select the socket of a packet by \
+                     its content"
                 ));
             }
             let told = |error: io::Error| problem(address, &error);
@@ -132,17 +132,16 @@ impl Sockets {
     pub fn apply(&mut self, opened: Opened) -> Vec<CoreSockets> {
         self.open.retain(|(address, _)| opened.addresses.contains(address));
         self.open.extend(opened.sockets);
-        // Sockets that were kept for an unwanted address are closed, unless it is not known yet which
-        // addresses are wanted.
+        // Sockets that were kept for an unwanted address are closed, unless the addresses that are needed are
+        // not determined yet.
         if !self.waits {
             self.ahead.clear();
         }
         opened.shares
     }
 
-    /// Takes existing sockets, if there is one for each core, as the filter by core number needs, or only
-    /// one.
-    fn take_ahead(&mut self, configured: SocketAddr) -> Option<Vec<UdpSocket>> {
+    /// Uses existing sockets, if there is one for each core, as the filter by core number needs, or only one.
+    fn take_prepared(&mut self, configured: SocketAddr) -> Option<Vec<UdpSocket>> {
         let index = self.ahead.iter().position(|(known, _)| *known == configured)?;
         let (_, sockets) = self.ahead.swap_remove(index);
         (sockets.len() == self.cores || sockets.len() == 1).then_some(sockets)

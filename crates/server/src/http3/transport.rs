@@ -32,7 +32,7 @@ pub fn server_config(
     limits: &LimitsConfig,
 ) -> ServerConfig {
     let mut transport = TransportConfig::default();
-    // The server's own limits are stricter while it waits for something; this one removes connections of
+    // The server's own limits are stricter while it waits for the client; this one removes connections of
     // clients that have disappeared.
     let idle = limits.keep_alive_timeout.max(limits.stall_timeout);
     transport

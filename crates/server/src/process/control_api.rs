@@ -9,8 +9,8 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_proxy::OriginGroups;
 
-/// The control API, if the configuration has one; tells the origins what operators want of them, before a
-/// core chooses one.
+/// The control API, if the configuration has one; applies the operators' orders to the origins, before a core
+/// selects one.
 pub fn start(
     config: &Config,
     file: Option<&Path>,

@@ -45,7 +45,7 @@ pub enum CoreOrder {
     Http3(http3::CoreSockets),
     /// Send a copy of up to this many sessions.
     Sessions(usize, Sender<CoreSessions>),
-    /// Accept no more, finish what has begun, end.
+    /// Accept no more connections, finish the running requests, end.
     Drain(Departure),
 }
 
@@ -55,8 +55,8 @@ pub struct Departure {
     /// Addresses, as configured, whose sockets another process continues to use.
     pub left: Arc<[ListenAddress]>,
     /// If true, persistent connections may stay until shortly before `server.drain_timeout`, to send one more
-    /// request and receive `Connection: close` with its answer. Another process serves new connections
-    /// meanwhile, so nothing waits for this one. If false, idle connections are soon closed.
+    /// request and receive `Connection: close` with its answer. Another process serves new connections, so no
+    /// client waits for this one. If false, idle connections are soon closed.
     pub patient: bool,
 }
 
@@ -142,7 +142,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
             Some(CoreOrder::Http3(sockets)) => http3.reload(sockets)?,
             Some(CoreOrder::Sessions(most, asker)) => send_sessions(&core, most, &asker),
             Some(CoreOrder::Drain(departure)) => break departure,
-            // The thread that gave orders is gone.
+            // The thread that sent orders has ended.
             None => break Departure { left: Arc::from([]), patient: false },
         }
     };
@@ -181,7 +181,7 @@ fn listen(
         tokio::task::spawn_local(listener.clone().run(core.clone()));
         open.push(listener);
     }
-    // A reload may give an address that stays to a stream, or take it from one.
+    // A reload may assign an existing address to a stream, or remove it from one.
     for listener in open.iter() {
         listener.pass_to(streams.of_listener(listener.configured));
     }
@@ -238,7 +238,7 @@ fn refresh_roots(core: &Core, snapshot: &Snapshot) {
     for site in &snapshot.sites {
         if let Err(error) = site.root.refresh() {
             let path = site.root.path().display();
-            let message = format_args!("cannot look at the root {path}: {error}");
+            let message = format_args!("cannot read the state of the root {path}: {error}");
             core.error_log.limited(LogLevel::Warning, "roots not found", message);
         }
     }

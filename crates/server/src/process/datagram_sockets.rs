@@ -1,9 +1,9 @@
-//! The sockets of streams for datagrams: one for each core on each address, made, inherited, distributed to
-//! the cores, handed over.
+//! The sockets of streams for datagrams: one for each core on each address: they are created, inherited,
+//! distributed to the cores and handed over.
 //!
 //! The kernel chooses the socket of a datagram by its client's address and port, so all datagrams of a client
-//! reach the same core as long as the sockets stay the same. Over an upgrade they do: the new process gets
-//! them, and uses every one, whatever number of cores it has.
+//! reach the same core as long as the sockets stay the same. They stay the same after an upgrade: the new
+//! process gets them, and uses every one, with any number of cores.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -24,7 +24,7 @@ pub type CoreShare = Vec<(SocketAddr, UdpSocket)>;
 pub struct DatagramSockets {
     cores: usize,
     addresses: Vec<Address>,
-    /// Those of the previous process that were not asked for yet.
+    /// Those of the previous process that were not used yet.
     inherited: Vec<(SocketAddr, UdpSocket)>,
 }
 
@@ -35,7 +35,7 @@ struct Address {
     sockets: Vec<UdpSocket>,
 }
 
-/// New addresses; nothing changes before [`DatagramSockets::apply`].
+/// New addresses; they take effect with [`DatagramSockets::apply`].
 pub struct Added {
     addresses: Vec<Address>,
     shares: Vec<CoreShare>,
@@ -74,7 +74,7 @@ impl DatagramSockets {
         Ok(added)
     }
 
-    /// Adds what was prepared, and drops addresses that are no longer wanted. Returns the sockets of each
+    /// Adds what was prepared, and drops addresses that are no longer needed. Returns the sockets of each
     /// core.
     pub fn apply(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<CoreShare> {
         self.inherited.clear();
@@ -169,7 +169,7 @@ mod tests {
             let added = second.prepare(&[any]).unwrap();
             assert_eq!(counts(&second.apply(added, &[any])), expected, "{before} to {now}");
             assert_eq!(second.bound().next(), Some(bound));
-            // An address that no stream wants is closed, and known ones are not opened again.
+            // An address that no stream uses is closed, and those that are open are not opened again.
             let added = second.prepare(&[any]).unwrap();
             assert_eq!(counts(&second.apply(added, &[])), vec![0; now]);
             assert_eq!(second.bound().next(), None);

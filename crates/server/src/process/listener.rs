@@ -26,8 +26,8 @@ use touchstone_exchange::core::Core;
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
 const BACKLOG: i32 = 4096;
 
-/// How many connections are accepted before other connections get their turn.
-const ACCEPT_TURN: usize = 64;
+/// How many connections are accepted before other connections are served.
+const ACCEPT_BATCH: usize = 64;
 
 /// The kernel passes a connection on when its first bytes have arrived, or after about this time.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
@@ -69,7 +69,7 @@ pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
     (0..count).map(|_| bind()).collect()
 }
 
-/// Sets this server's options on a socket that another process made.
+/// Sets this server's options on a socket that another process created.
 pub fn adopt(socket: &TcpListener, is_unix: bool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     if is_unix {
@@ -134,11 +134,11 @@ pub struct Listener {
     /// The address as configured (the port may have been chosen by the kernel).
     pub configured: ListenAddress,
     socket: AsyncFd<TcpListener>,
-    /// Stands for the address of clients that have none, those of a unix socket.
+    /// Replaces the address of clients that have none, those of a unix socket.
     peer: Option<SocketAddr>,
     lent: Cell<bool>,
-    /// Whose connections these are; `None`: they are of HTTP. A listener that a reload leaves keeps it for
-    /// the connections that wait.
+    /// The stream of the connections; `None`: HTTP. A listener that a reload removes keeps it for the waiting
+    /// connections.
     stream: RefCell<Option<Rc<StreamOfCore>>>,
     stop: Notify,
 }
@@ -176,7 +176,7 @@ impl Listener {
                 ready = self.socket.readable() => ready,
             };
             let Ok(mut ready) = ready else { return };
-            match self.accept_turn(&core) {
+            match self.accept_batch(&core) {
                 AcceptResult::Drained(_) => ready.clear_ready(),
                 AcceptResult::More => tokio::task::yield_now().await,
                 AcceptResult::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -187,20 +187,20 @@ impl Listener {
         }
     }
 
-    /// Gives the connections that come from now on to a stream, or to HTTP.
+    /// Passes the connections that arrive from now on to a stream, or to HTTP.
     pub fn pass_to(&self, stream: Option<Rc<StreamOfCore>>) {
         // The kernel waits for the first bytes of connections. For streams it must not: in many protocols the
-        // server speaks first.
+        // server sends first.
         let seconds = if stream.is_some() { 0 } else { DEFER_ACCEPT_SECONDS };
         set_defer_accept(&SockRef::from(self.socket.get_ref()), seconds);
         self.stream.replace(stream);
     }
 
-    fn accept_turn(&self, core: &Rc<Core>) -> AcceptResult {
+    fn accept_batch(&self, core: &Rc<Core>) -> AcceptResult {
         if let Some(stream) = &*self.stream.borrow() {
             return self.accept_for_stream(core, stream);
         }
-        for accepted in 0..ACCEPT_TURN {
+        for accepted in 0..ACCEPT_BATCH {
             if !core.has_room() {
                 return AcceptResult::Exhausted;
             }
@@ -228,7 +228,7 @@ impl Listener {
 
     /// The same for a stream, whose limits are its own.
     fn accept_for_stream(&self, core: &Core, stream: &Rc<StreamOfCore>) -> AcceptResult {
-        for accepted in 0..ACCEPT_TURN {
+        for accepted in 0..ACCEPT_BATCH {
             match self.accept(true) {
                 Ok((descriptor, Some(peer))) => touchstone_stream::accept(stream, descriptor, peer),
                 Ok((_, None)) => {}
@@ -245,14 +245,14 @@ impl Listener {
     /// Takes the PROXY header off the connection first; it has nearly always arrived already.
     fn begin_proxied(&self, core: &Rc<Core>, descriptor: std::os::fd::OwnedFd, peer: Option<SocketAddr>) {
         let configured = self.configured;
-        match proxy_header::try_take(&descriptor) {
+        match proxy_header::try_read(&descriptor) {
             Ok(Some(source)) => begin_for(core, source, Socket::fresh(descriptor), peer, configured),
             Ok(None) => {
                 let core = core.clone();
                 let limit = core.state.borrow().snapshot.config.limits.header_timeout;
                 tokio::task::spawn_local(async move {
                     let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
-                    match tokio::time::timeout(limit, proxy_header::take(&stream)).await {
+                    match tokio::time::timeout(limit, proxy_header::read(&stream)).await {
                         Ok(Ok(source)) => {
                             begin_for(&core, source, Socket::Registered(stream), peer, configured)
                         }
@@ -267,7 +267,7 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection. Asks for the client's address only if something needs it.
+    /// Accepts a connection. Queries the client's address only if it is needed.
     #[inline]
     fn accept(&self, wants_peer: bool) -> rustix::io::Result<(std::os::fd::OwnedFd, Option<SocketAddr>)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -291,9 +291,9 @@ impl Listener {
         let mut quiet = Duration::ZERO;
         let pause = QUIET_BEFORE_CLOSE / 10;
         // Without the filter (for example if the container forbids it), arrivals do not stop under load.
-        let patience = if filtered { 100 } else { 1 };
-        for _ in 0..patience {
-            match self.accept_turn(core) {
+        let attempts = if filtered { 100 } else { 1 };
+        for _ in 0..attempts {
+            match self.accept_batch(core) {
                 AcceptResult::Drained(0) => quiet += pause,
                 AcceptResult::Drained(_) | AcceptResult::More | AcceptResult::Exhausted => {
                     quiet = Duration::ZERO
@@ -357,13 +357,13 @@ fn begin_for(
 enum AcceptResult {
     /// No connection waits any more; this many were accepted.
     Drained(usize),
-    /// There may be more.
+    /// More connections may wait.
     More,
     /// Descriptors or memory are exhausted: retry later.
     Exhausted,
 }
 
-/// Classic BPF on the TCP header: drop a segment that has SYN and not ACK, pass everything else.
+/// Classic BPF on the TCP header: drop a segment that has SYN and not ACK, pass all others.
 const REFUSE_NEW_CONNECTIONS: [SockFilter; 5] = [
     SockFilter::new(0x30, 0, 0, 13),   // load the byte at offset 13: the flags
     SockFilter::new(0x54, 0, 0, 0x12), // keep SYN (0x02) and ACK (0x10)

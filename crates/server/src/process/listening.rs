@@ -1,10 +1,10 @@
-//! Every address that the server listens on, and its sockets: made, inherited, distributed to the cores,
-//! handed over.
+//! Every address that the server listens on, and its sockets: they are created, inherited, distributed to the
+//! cores and handed over.
 //!
-//! Each core has sockets of its own (`listener`). This table holds the same sockets for the whole life of the
-//! process, so that they can be passed to a successor. An address may have another number of sockets than
-//! there are cores: an inherited one may have fewer (systemd passes one) or more (the previous process had
-//! more cores). Every socket is used, because connections wait in the queue of each.
+//! Each core has sockets of its own (`listener`). This table holds the same sockets as long as the process
+//! runs, so that they can be passed to a successor. An address may have another number of sockets than there
+//! are cores: an inherited one may have fewer (systemd passes one) or more (the previous process had more
+//! cores). Every socket is used, because connections wait in the queue of each.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
@@ -40,7 +40,7 @@ struct Address {
     file: Option<SocketFileIdentity>,
 }
 
-/// New addresses; nothing changes before [`Listening::apply`].
+/// New addresses; they take effect with [`Listening::apply`].
 pub struct Added {
     addresses: Vec<Address>,
     /// The sockets of each core.
@@ -91,7 +91,7 @@ impl Listening {
         Ok(added)
     }
 
-    /// Adds what was prepared, and drops addresses that are no longer wanted. Returns the sockets of each
+    /// Adds what was prepared, and drops addresses that are no longer needed. Returns the sockets of each
     /// core.
     pub fn apply(&mut self, added: Added, wanted: &[ListenAddress]) -> Vec<Vec<ListenerSeed>> {
         let Added { addresses, shares } = added;
@@ -147,7 +147,7 @@ impl Listening {
         self.addresses.iter().filter(ends).for_each(Address::remove_file);
     }
 
-    /// Gives the files of unix sockets the rights of the present configuration; returns what failed.
+    /// Sets the rights of the present configuration on the files of unix sockets; returns the failures.
     pub fn set_file_rights(&self, rights: &SocketRights) -> Vec<String> {
         let own = self.addresses.iter().filter(|address| address.file.is_some());
         let set = |address: &Address| {
@@ -230,7 +230,7 @@ impl Address {
         }
     }
 
-    /// Gives each core at least one socket, and each socket to at least one core.
+    /// Assigns each core at least one socket, and each socket to at least one core.
     fn share_out(&self, shares: &mut [Vec<ListenerSeed>]) -> io::Result<()> {
         let cores = shares.len();
         for index in 0..self.sockets.len().max(cores) {
@@ -252,7 +252,7 @@ fn adopt(configured: ListenAddress, inherited: &[&InheritedSocket], cores: usize
     let (bound, lent) = (inherited[0].bound, inherited.iter().any(|one| one.lent));
     let share_a_port = |socket: &TcpListener| SockRef::from(socket).reuse_port().unwrap_or(false);
     // With more cores than before, more sockets are added if they may share the port. If they may not
-    // (another user made the others, or systemd keeps those and would not keep these), cores share the
+    // (another user created the others, or systemd keeps those and would not keep these), cores share the
     // existing ones.
     if !lent && sockets.len() < cores && sockets.iter().all(share_a_port) {
         let more = bound.ip().map(|bound| listener::bind_beside(bound, cores - sockets.len()));

@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `server` | opens everything that can fail, and starts the cores |
+//! | `server` | opens all files and sockets, and starts the cores |
 //! | `running` | reload, upgrade, stop |
 //! | `core_loop` | the event loop of a core |
 //! | `listening`, `listener` | the listening sockets of the process, and the accept loop of a core |
@@ -10,7 +10,7 @@
 //! | `datagram_sockets` | the sockets of streams for datagrams |
 //! | `stream_server` | the functions of a core for streams |
 //! | `control_api` | opens the control API for the changes that outlive a process |
-//! | `operator_view` | what the admin listener sees of the server |
+//! | `operator_view` | the state of the server for the admin listener |
 
 mod control_api;
 pub mod core_loop;

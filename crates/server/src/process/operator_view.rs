@@ -19,7 +19,7 @@ use touchstone_sites::site::Snapshot;
 use crate::process::core_loop::CoreOrder;
 
 /// How long a core may take to answer. A later answer is ignored.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The visible state of the server.
 pub struct OperatorView {
@@ -37,7 +37,7 @@ struct State {
     cached_routes: Vec<CachedRoute>,
     /// The most files and bytes of the file cache.
     cache_limits: Option<(u64, u64)>,
-    /// Carries out requests to the control API, once the server runs.
+    /// Executes requests to the control API, once the server runs.
     control: Option<ControlFunction>,
 }
 
@@ -91,12 +91,12 @@ impl OperatorView {
         (!routes.is_empty()).then(|| order.carry_out(&routes))
     }
 
-    /// Requests to the control API go there from now on.
+    /// Sets the executor of requests to the control API.
     pub fn control_by(&self, control: ControlFunction) {
         self.state().control = Some(control);
     }
 
-    /// Carries out a request to the control API.
+    /// Executes a request to the control API.
     fn control(&self, call: Call) -> CallAnswer {
         let control = self.state().control.clone();
         match control {
@@ -111,7 +111,7 @@ impl OperatorView {
         let controls = self.clone();
         Sources {
             metrics: self.metrics.clone(),
-            sessions: Arc::new(move |most| asks.ask_cores(most)),
+            sessions: Arc::new(move |most| asks.query_cores(most)),
             cores,
             listeners: Arc::new(move || lists.state().listeners.clone()),
             cache_limits: Arc::new(move || limits.state().cache_limits),
@@ -120,8 +120,8 @@ impl OperatorView {
         }
     }
 
-    /// Asks all cores at once; leaves out those that do not answer in time.
-    fn ask_cores(&self, most: usize) -> Vec<CoreSessions> {
+    /// Queries all cores at once; omits those that do not answer in time.
+    fn query_cores(&self, most: usize) -> Vec<CoreSessions> {
         let (asker, answers) = channel();
         for orders in &self.state().orders {
             // A core that has ended does not answer.
@@ -129,7 +129,7 @@ impl OperatorView {
         }
         // The wait ends once every core has answered or ended.
         drop(asker);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + ANSWER_TIMEOUT;
         let mut cores = Vec::new();
         while let Ok(core) = answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
             cores.push(core);

@@ -1,8 +1,8 @@
-//! The start of the process: binds, drops root's rights, opens everything else, starts the cores.
+//! The start of the process: binds, drops root's rights, opens all other files, starts the cores.
 //!
-//! The order matters. What needs root comes first: addresses, the pid file, the control socket. Then root's
-//! rights are dropped (`privileges`), and roots, certificates and logs are opened as the user who must open
-//! them again later.
+//! The order is important. The steps that need root are first: addresses, the pid file, the control socket.
+//! Then root's rights are dropped (`privileges`), and roots, certificates and logs are opened as the user who
+//! must open them again later.
 
 use std::io;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ use crate::process::socket_rights::socket_rights;
 use touchstone_exchange::core::connection_count::ConnectionCount;
 use touchstone_exchange::core::worker::WorkerSeed;
 
-/// A server with everything open, which has not accepted a connection yet.
+/// A server with all files and sockets open, which has not accepted a connection yet.
 pub struct Server {
     snapshot: Arc<Snapshot>,
     shared: ServerShared,
@@ -76,11 +76,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens listeners, roots and logs, and changes to the user of `[server] user`. Nothing is served before
-    /// [`Server::run`]. On an error, informs the process that this one should replace.
+    /// Opens listeners, roots and logs, and changes to the user of `[server] user`. Requests are served from
+    /// [`Server::run`] on. On an error, informs the process that this one should replace.
     ///
     /// `start_spawner` starts the process that starts programs: after root's rights are dropped, and before
-    /// there are threads, keys or anything else that programs must not inherit.
+    /// there are threads, keys or other state that programs must not inherit.
     pub fn bind(
         config: Config,
         config_file: Option<PathBuf>,
@@ -139,10 +139,10 @@ impl Server {
         warn_of_unused(&in_vain, &error_log);
         unset_rights.iter().for_each(|problem| error_log.warning(problem));
         if let Some(problem) = control_problem {
-            error_log.warning(format_args!("`touchstone reload` and the like will not work: {problem}"));
+            error_log.warning(format_args!("`touchstone reload` and similar commands fail: {problem}"));
         }
         let notifier = Notifier::from_environment().or_else(|error| {
-            error_log.warning(format_args!("systemd is not told anything: {error}"));
+            error_log.warning(format_args!("systemd is not notified: {error}"));
             Notifier::to(None).map_err(|error| StartError(error.to_string()))
         })?;
         let access_log = start_access_log(&config, &error_log)?;
@@ -203,7 +203,7 @@ impl Server {
         self.listening.bound().map(|(_, bound)| bound).collect()
     }
 
-    /// Serves until it is stopped, or another process has taken over; then finishes what has begun.
+    /// Serves until it is stopped, or another process has taken over; then finishes the running requests.
     pub fn run(self) -> io::Result<()> {
         let Server {
             snapshot,
@@ -263,7 +263,7 @@ impl Server {
         drop(accepting);
         // The channel ends when every core has reported or has ended.
         if started.iter().count() < cores.len() {
-            let reason = "not every core can accept connections; the error log says why".to_string();
+            let reason = "not every core can accept connections; the error log has the reason".to_string();
             if let Some(predecessor) = &predecessor {
                 predecessor.failed(std::slice::from_ref(&reason));
             }
@@ -305,8 +305,8 @@ impl Server {
     }
 }
 
-/// The account under which the server is going to run. Whether it may is checked before files are given to
-/// it, which would fail with a message about the file.
+/// The account under which the server is going to run. The right to change to it is checked before the owner
+/// of files is changed, which would fail with a message about the file.
 fn account_to_become(config: &Config) -> Result<Option<Account>, StartError> {
     let account = Account::configured(&config.server).map_err(|problem| StartError(problem.to_string()))?;
     if let Some(account) = &account {
@@ -480,7 +480,7 @@ fn open_control(
     match ControlListener::bind(&address) {
         Ok(control) => Ok((Some(control), None)),
         Err(error) => {
-            let problem = format!("server.control_socket {address} cannot be made: {error}");
+            let problem = format!("server.control_socket {address} cannot be created: {error}");
             match config.server.control_socket {
                 ControlSocket::Path(_) => Err(StartError(problem)),
                 _ => Ok((None, Some(problem))),

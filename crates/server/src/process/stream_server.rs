@@ -9,7 +9,7 @@ use touchstone_handler::request::Request;
 
 use touchstone_exchange::core::Core;
 
-/// The functions of a core, as long as it lives.
+/// The functions of a core, as long as it exists.
 pub struct StreamServer {
     core: Weak<Core>,
 }

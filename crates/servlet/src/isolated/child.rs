@@ -59,7 +59,7 @@ static CHILDREN: Mutex<Vec<Weak<Child>>> = Mutex::new(Vec::new());
 pub fn stop_all() {
     let children = std::mem::take(&mut *CHILDREN.lock().unwrap_or_else(PoisonError::into_inner));
     let children: Vec<Arc<Child>> = children.iter().filter_map(Weak::upgrade).collect();
-    children.iter().for_each(|child| child.ask_to_stop());
+    children.iter().for_each(|child| child.request_stop());
     children.iter().for_each(|child| child.wait_for_end());
 }
 
@@ -105,8 +105,8 @@ impl Child {
 
     /// The state of its applications, as JSON of [`Status`](crate::status::Status); `None` if it does not
     /// answer in time.
-    pub fn ask_status(&self, patience: Duration) -> Option<Vec<u8>> {
-        let until = Instant::now() + patience;
+    pub fn query_status(&self, timeout: Duration) -> Option<Vec<u8>> {
+        let until = Instant::now() + timeout;
         let mut stream = UnixStream::connect(self.socket()).ok()?;
         let mut frame = Vec::new();
         wire::append(&mut frame, Kind::AskStatus, 0, &[]);
@@ -128,12 +128,12 @@ impl Child {
     }
 
     /// Orders it to end, without waiting.
-    pub fn ask_to_stop(&self) {
+    pub fn request_stop(&self) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_stopping, true) {
             return;
         }
-        // A child that waits would take over now, so it is killed.
+        // A waiting child would replace the first one now, so it is killed.
         state.pids.iter().skip(1).for_each(|pid| kill(*pid));
         drop(state);
         self.changed.notify_all();
@@ -148,10 +148,10 @@ impl Child {
     /// Waits until it has ended, and kills it if it does not end in time.
     pub fn wait_for_end(&self) {
         // A child that is not ready has no sessions to store.
-        let patience =
+        let timeout =
             if *self.route_state.borrow() == RouteState::Ready { STOP_TIMEOUT } else { Duration::ZERO };
         let running = |state: &mut State| !state.is_over;
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, running);
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, running);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !state.is_over {
             state.pids.iter().for_each(|pid| kill(*pid));
@@ -189,8 +189,8 @@ impl Child {
                 }
                 self.lock().pids = children.iter().map(|child| child.pid).collect();
             }
-            let patience = start_at.map_or(LONGEST_WAIT, |at| at.saturating_duration_since(Instant::now()));
-            match report.recv_timeout(patience) {
+            let timeout = start_at.map_or(LONGEST_WAIT, |at| at.saturating_duration_since(Instant::now()));
+            match report.recv_timeout(timeout) {
                 Ok(ChildReport::Ready(number)) => {
                     let Some(child) = children.iter_mut().find(|child| child.number == number) else {
                         continue;
@@ -242,7 +242,7 @@ impl Child {
         number: u64,
         reports: &Sender<ChildReport>,
     ) -> io::Result<u32> {
-        // The link leads to the file that is being executed, even if another file has replaced it since.
+        // The link points to the file that is being executed, even if another file has replaced it since.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("touchstone")
@@ -254,12 +254,12 @@ impl Child {
         let mut child = command.spawn()?;
         let pid = child.id();
         let reports = reports.clone();
-        let left_behind = own_directory(self.directory.path(), pid);
+        let directory_to_remove = own_directory(self.directory.path(), pid);
         std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {
             read_lines(&mut child, number, &reports);
             let ended = how(&child.wait());
             // Files that cannot be removed are removed with the directory around them.
-            let _ = std::fs::remove_dir_all(left_behind);
+            let _ = std::fs::remove_dir_all(directory_to_remove);
             // The receiver is dropped when the server ends.
             let _ = reports.send(ChildReport::Ended(number, ended));
         })?;

@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// Called when no client waits for the answer any more, or it is complete.
-    pub fn let_go(&self, number: u32) {
+    pub fn release(&self, number: u32) {
         if self.under_way.borrow_mut().remove(&number).is_some() {
             self.send(Kind::Gone, number, &[]);
         }
@@ -129,7 +129,7 @@ impl Link {
 
     /// Processes a frame. Returns false if the child may not send it.
     fn take(&self, kind: Kind, number: u32, payload: &[u8]) -> bool {
-        // Frames of a request that was let go may still arrive.
+        // Frames of a request that was cancelled may still arrive.
         let Some(java_call) = self.under_way.borrow().get(&number).cloned() else { return true };
         match kind {
             Kind::Wanted => java_call.acknowledge(),

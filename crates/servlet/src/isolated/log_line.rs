@@ -12,7 +12,7 @@ pub fn read(line: &str) -> (i32, String) {
     let mut text = String::with_capacity(escaped.len());
     let mut letters = escaped.chars();
     while let Some(letter) = letters.next() {
-        // An application may write such lines, too: an invalid escape stands for itself.
+        // An application may write such lines, too: an invalid escape is kept as it is.
         text.push(match letter {
             '\\' => match letters.next() {
                 Some('n') => '\n',

@@ -1,4 +1,4 @@
-//! Frames for the other process: collected as they are made, and sent with as few writes as possible.
+//! Frames for the other process: collected as they are created, and sent with as few writes as possible.
 
 use std::cell::{Cell, RefCell};
 
@@ -21,13 +21,13 @@ impl Outgoing {
         self.has_changed.notify_one();
     }
 
-    /// Called when nothing more will be added: the waiting frames are sent, then the connection is closed.
+    /// Called when no more frames will be added: the waiting frames are sent, then the connection is closed.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.has_changed.notify_one();
     }
 
-    /// Whether more may come.
+    /// Whether more frames may be added.
     pub fn is_open(&self) -> bool {
         !self.is_closed.get()
     }

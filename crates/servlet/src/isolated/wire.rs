@@ -4,8 +4,8 @@
 //! length of the rest (4)  kind (1)  number of the request (4)  payload
 //! ```
 //!
-//! Both ends are the same program, so there are no versions. An application can overwrite anything in its
-//! process, so frames from the child are checked like all bytes from outside.
+//! Both ends are the same program, so there are no versions. An application can overwrite the whole memory of
+//! its process, so frames from the child are checked like all bytes from outside.
 
 use crate::head::{Head, are_lines};
 use crate::java_call::{AnswerEnd, Output};
@@ -102,19 +102,19 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
 pub struct Flags {
     /// There is a body, or bytes after a switch of protocols.
     pub has_body: bool,
-    /// The client sends its body without being asked.
-    pub is_wanted: bool,
+    /// The client sends its body without `100 Continue`.
+    pub is_body_requested: bool,
 }
 
 impl Flags {
     /// The flags as a byte.
     pub fn byte(self) -> u8 {
-        u8::from(self.has_body) | u8::from(self.is_wanted) << 1
+        u8::from(self.has_body) | u8::from(self.is_body_requested) << 1
     }
 
     /// The flags of a byte.
     pub fn of(byte: u8) -> Flags {
-        Flags { has_body: byte & 1 != 0, is_wanted: byte & 2 != 0 }
+        Flags { has_body: byte & 1 != 0, is_body_requested: byte & 2 != 0 }
     }
 }
 
@@ -247,6 +247,6 @@ mod tests {
         bytes[4] = b'?';
         assert_eq!(parse(&bytes), Parsed::Wrong);
         assert_eq!(parse(&[255, 255, 255, 255, b'T', 0, 0, 0, 0]), Parsed::Wrong);
-        assert_eq!(Flags::of(Flags { has_body: true, is_wanted: false }.byte()).byte(), 1);
+        assert_eq!(Flags::of(Flags { has_body: true, is_body_requested: false }.byte()).byte(), 1);
     }
 }

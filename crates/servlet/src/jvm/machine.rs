@@ -18,7 +18,7 @@ pub struct Start<'a> {
     pub libjvm: &'a Path,
     /// Options, such as `-Xmx512m`.
     pub options: Vec<String>,
-    /// Called when the machine wants to end the process.
+    /// Called when the machine is about to end the process.
     pub on_exit: extern "C" fn(c_int),
     /// Called when the machine has aborted. If it returns, the machine ends the process with `abort` or
     /// `_exit`.
@@ -104,7 +104,7 @@ impl Machine {
         }
         // The machine never ends, so its library must stay loaded.
         std::mem::forget(library);
-        // SAFETY: the machine has just made this environment for this thread.
+        // SAFETY: the machine has just created this environment for this thread.
         let machine = unsafe { Machine::known(vm, env.cast(), start) };
         // SAFETY: this thread is attached, and no Java frame is on its stack.
         unsafe { ((**vm).v1_4.DetachCurrentThread)(vm) };
@@ -291,7 +291,7 @@ impl Attached<'_> {
                 return Err(self.message_of(thrown));
             }
             if text.is_null() {
-                return Err("Java gave no message".to_string());
+                return Err("Java returned no message".to_string());
             }
             Ok(text_of(self.env, text))
         }
@@ -299,7 +299,7 @@ impl Attached<'_> {
 
     fn text(&self, text: &str) -> Result<jobject, String> {
         // The machine uses modified UTF-8. It differs for NUL and for characters beyond the first plane,
-        // which paths need not hold.
+        // which paths need not contain.
         let text = CString::new(text).map_err(|_| "a text contains a NUL byte".to_string())?;
         // SAFETY: this thread is attached.
         Ok(unsafe { ((**self.env).v1_4.NewStringUTF)(self.env, text.as_ptr()) })
@@ -370,17 +370,17 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Allocates this many bytes. Pages that are never used cost nothing.
+    /// Allocates this many bytes. Pages that are never used need no memory.
     pub fn new(bytes: usize) -> &'static Memory {
         let leaked: &'static mut [u8] = Box::leak(vec![0; bytes].into_boxed_slice());
         Box::leak(Box::new(Memory { start: leaked.as_mut_ptr(), bytes }))
     }
 
-    /// Copies bytes to the beginning, and leaves out those beyond the end. Returns how many were copied.
+    /// Copies bytes to the beginning, and omits those beyond the end. Returns how many were copied.
     ///
     /// # Safety
     ///
-    /// The memory must not be used elsewhere meanwhile.
+    /// The memory must not be used elsewhere during the call.
     pub unsafe fn put(&self, bytes: &[u8]) -> usize {
         let length = bytes.len().min(self.bytes);
         // SAFETY: both have this length, and they do not overlap, because no Rust code borrows this memory.
@@ -393,7 +393,7 @@ impl Memory {
     /// # Safety
     ///
     /// As for [`Memory::put`].
-    pub unsafe fn put_before(&self, end: usize, bytes: &[u8]) -> Option<usize> {
+    pub unsafe fn write_before(&self, end: usize, bytes: &[u8]) -> Option<usize> {
         let start = end.checked_sub(bytes.len()).filter(|_| end <= self.bytes)?;
         // SAFETY: as in `put`. The copied bytes end at `end`, which is inside the memory.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(start), bytes.len()) };

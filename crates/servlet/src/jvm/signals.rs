@@ -1,7 +1,7 @@
 //! Signals before the machine starts.
 //!
 //! The machine needs SIGSEGV and similar signals, since Java's null checks use them. For other faults it
-//! calls the handlers that were installed before; and if there is any such handler, a crash leaves no report
+//! calls the handlers that were installed before; and if there is any such handler, a crash writes no report
 //! (`hs_err`). Rust installs handlers for its message on stack overflow, so these are removed first. With
 //! `-Xrs` the machine does not use HUP, INT and TERM.
 

@@ -99,7 +99,7 @@ impl ImmediateProgram<'_> {
             None => Some(AdmittedRequest::default()),
             // The program must receive fields that differ from those of the client.
             Some(gate) if gate.makes_fields() => None,
-            Some(gate) => gate.admit_at_once(request),
+            Some(gate) => gate.admit_without_wait(request),
         }
     }
 }
@@ -337,7 +337,7 @@ impl SiteRules {
         }
         let admitted = match self.gate_of(route) {
             None => Some(AdmittedRequest::default()),
-            Some(gate) => gate.admit_at_once(request),
+            Some(gate) => gate.admit_without_wait(request),
         };
         admitted.map_or(CacheAdmission::Resolve, |admitted| CacheAdmission::Serve(admitted, index))
     }

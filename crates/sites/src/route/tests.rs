@@ -417,7 +417,7 @@ fn wrong_routes_are_reported_with_their_place() {
         ),
         (
             "[[site.route]]\nheaders = { X-A = '1', x-a = '2' }",
-            &["site.toml:5:24: 'headers': \"x-a\" is listed twice; case does not matter"],
+            &["site.toml:5:24: 'headers': \"x-a\" is listed twice; case is ignored"],
         ),
         (
             "[[site.route]]\nmethods = ['GE T']",
@@ -440,7 +440,7 @@ fn wrong_routes_are_reported_with_their_place() {
         (
             "[proxies]\nproxy_protocol = ['127.0.0.1:80', '127.0.0.1:81']",
             &[
-                "site.toml:5:18: 'proxy_protocol' means nothing without 'trusted', \
+                "site.toml:5:18: 'proxy_protocol' has no effect without 'trusted', \
                  the addresses of the proxies",
                 "site.toml:5:35: 'proxy_protocol': no [[site]] listens on 127.0.0.1:81",
             ],

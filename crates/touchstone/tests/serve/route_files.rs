@@ -279,7 +279,7 @@ fn what_does_not_go_together_is_refused() {
         ("path = \"/a/\"\nalias = \"nowhere\"\n", "alias '"),
         ("path = \"/a/\"\nalias = \".\"\nroot = \".\"\n", "'alias' and 'root' cannot both be done"),
         ("path = \"/a/\"\nalias = \".\"\nproxy = { to = \"http://127.0.0.1:1\" }\n", "cannot both be done"),
-        ("path = \"/a/\"\ntry_files = [\"$path\"]\ncgi = {}\n", "'try_files' does not go with"),
+        ("path = \"/a/\"\ntry_files = [\"$path\"]\ncgi = {}\n", "'try_files' cannot be used with"),
         ("path = \"/a/\"\ntry_files = [\"$path\"]\nphp = \"127.0.0.1:9000\"\n", "'front_controller'"),
         (
             "path = \"/a/\"\ntry_files = [\"x\"]\nproxy = { to = \"http://127.0.0.1:1\" }\n",

@@ -29,7 +29,7 @@ pub fn make(context: &Context, call: &Call) -> Result<Reply> {
             Errno::EXIST => Failure::new(405),
             error => error.into(),
         })?;
-        session.add(Record::Made { key: place.key.clone() })?;
+        session.add(Record::Created { key: place.key.clone() })?;
         Ok(Reply::new(201))
     })
 }

@@ -1,5 +1,5 @@
-//! DELETE (RFC 4918 section 9.6): all or nothing. A collection gets a hidden name in one step, and is then
-//! removed.
+//! DELETE (RFC 4918 section 9.6): all resources are removed, or none. A collection gets a hidden name in one
+//! step, and is then removed.
 
 use rustix::fs::{AtFlags, unlinkat};
 
@@ -31,13 +31,13 @@ pub fn delete(context: &Context, call: &Call) -> Result<Reply> {
         let (directory, name) = place.within()?;
         if !place.is_collection() || place.is_link {
             unlinkat(directory, name, AtFlags::empty())?;
-            session.add(Record::Gone { key: place.name_key.clone() })?;
+            session.add(Record::Removed { key: place.name_key.clone() })?;
             return Ok(None);
         }
         let hidden = hidden_name("deleted")?;
         rename(directory, name, directory, hidden.as_bytes(), true)?;
         let key = place.key.clone();
-        session.add(Record::Gone { key })?;
+        session.add(Record::Removed { key })?;
         Ok(Some((place, hidden)))
     })?;
     if let Some((place, hidden)) = aside {

@@ -18,7 +18,7 @@ use crate::xml::{LockRequest, lock_request};
 /// The longest piece of XML about the owner of a lock.
 const MOST_OWNER_BYTES: usize = 4096;
 
-/// Makes a lock, or renews one if there is no body.
+/// Creates a lock, or renews one if there is no body.
 pub fn lock(context: &Context, call: &Call) -> Result<Reply> {
     let time = timeout(call.timeout.as_deref(), context.settings.lock_timeout);
     if call.body.trim_ascii().is_empty() {
@@ -49,7 +49,7 @@ fn make(
     context.check(tables, call, &place)?;
     may_lock(tables, &place.key, is_deep, request.is_exclusive)?;
     if tables.locks().count() >= context.settings.most_locks {
-        return Err(Failure::new(507).detail("there are as many locks as 'locks' allows"));
+        return Err(Failure::new(507).detail("the limit 'locks' of locks is reached"));
     }
     let is_new = place.facts.is_none();
     if is_new {
@@ -66,7 +66,7 @@ fn make(
         until: unix_seconds().saturating_add(time.as_secs()),
     };
     session.add(Record::Lock(lock.clone()))?;
-    let reply = told(if is_new { 201 } else { 200 }, &[&lock]);
+    let reply = lock_reply(if is_new { 201 } else { 200 }, &[&lock]);
     Ok(reply.field("Lock-Token", format!("<{}>", lock.token)))
 }
 
@@ -79,7 +79,7 @@ fn make_empty(session: &mut Session<'_>, call: &Call, place: &Place) -> Result<(
     may_change_members(session.tables(), call.holder(), place)?;
     let (directory, name) = place.within()?;
     TemporaryFile::create(directory)?.finish(name, true)?;
-    session.add(Record::Made { key: place.key.clone() })
+    session.add(Record::Created { key: place.key.clone() })
 }
 
 fn renew(context: &Context, session: &mut Session<'_>, call: &Call, time: Duration) -> Result<Reply> {
@@ -98,7 +98,7 @@ fn renew(context: &Context, session: &mut Session<'_>, call: &Call, time: Durati
         lock.until = unix_seconds().saturating_add(time.as_secs());
         session.add(Record::Lock(lock.clone()))?;
     }
-    Ok(told(200, &locks.iter().collect::<Vec<_>>()))
+    Ok(lock_reply(200, &locks.iter().collect::<Vec<_>>()))
 }
 
 /// Ends the lock with a token.
@@ -118,7 +118,7 @@ pub fn unlock(context: &Context, call: &Call, token: &str) -> Result<Reply> {
     })
 }
 
-fn told(status: u16, locks: &[&Lock]) -> Reply {
+fn lock_reply(status: u16, locks: &[&Lock]) -> Reply {
     let locks: String = locks.iter().map(|lock| active_lock(lock)).collect();
     let body =
         format!("{XML_BEGIN}<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>{locks}</D:lockdiscovery></D:prop>\n");
@@ -129,7 +129,7 @@ fn told(status: u16, locks: &[&Lock]) -> Reply {
 fn token() -> Result<String> {
     let mut bytes = [0u8; 16];
     aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Failure::new(500).detail("the system gives no random bytes"))?;
+        .map_err(|_| Failure::new(500).detail("the system returns no random bytes"))?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

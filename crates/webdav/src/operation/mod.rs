@@ -1,5 +1,5 @@
-//! The methods: each checks conditions and locks, changes the disk and the state, and says what to answer.
-//! They wait for the disk, so they run on threads that may.
+//! The methods: each checks conditions and locks, changes the disk and the state, and returns the answer.
+//! They wait for the disk, so they run on threads that may wait.
 
 mod collection;
 mod delete;
@@ -20,7 +20,7 @@ use crate::tree::Place;
 pub use collection::make as make_collection;
 pub use delete::delete;
 pub use lock::{lock, unlock};
-pub use propfind::{find as find_properties, tell as tell_properties};
+pub use propfind::{find as find_properties, write_properties};
 pub use proppatch::change as change_properties;
 pub use put::begin as begin_upload;
 pub use transfer::{Transfer, transfer};

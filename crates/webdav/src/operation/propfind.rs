@@ -1,5 +1,5 @@
-//! PROPFIND (RFC 4918 section 9.1): the resources are found first, the rules of other routes are asked, and
-//! then their properties are told.
+//! PROPFIND (RFC 4918 section 9.1): first the resources are found, then the rules of other routes are
+//! applied, and then the properties are sent.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::store::Tables;
 use crate::tree::{Entry, Walk, href};
 use crate::xml::{PropertyName, PropertyQuery, property_query};
 
-/// Finds the resources that are asked about, and what is asked.
+/// Finds the requested resources and the requested properties.
 pub fn find(context: &Context, call: &Call) -> Result<(Vec<Entry>, PropertyQuery)> {
     let query = property_query(&call.body)?;
     let depth = call.depth.unwrap_or(Depth::Infinity);
@@ -34,8 +34,13 @@ pub fn find(context: &Context, call: &Call) -> Result<(Vec<Entry>, PropertyQuery
     Ok((context.tree.walk(&place, &walk)?, query))
 }
 
-/// Tells the properties of resources.
-pub fn tell(context: &Context, call: &Call, entries: &[Entry], query: &PropertyQuery) -> Result<Reply> {
+/// Writes the properties of resources.
+pub fn write_properties(
+    context: &Context,
+    call: &Call,
+    entries: &[Entry],
+    query: &PropertyQuery,
+) -> Result<Reply> {
     context.store.read(|tables| {
         if call.if_header.is_some() {
             let place = context.place_to_read(&call.path)?;
@@ -43,13 +48,13 @@ pub fn tell(context: &Context, call: &Call, entries: &[Entry], query: &PropertyQ
         }
         let mut body = Multistatus::new();
         for entry in entries {
-            tell_one(context, tables, entry, query, &mut body);
+            write_entry(context, tables, entry, query, &mut body);
         }
         Ok(Reply { body: body.finish(), ..Reply::new(207) })
     })
 }
 
-fn tell_one(
+fn write_entry(
     context: &Context,
     tables: &Tables,
     entry: &Entry,

@@ -16,7 +16,7 @@ use crate::store::{Record, Tables};
 use crate::temporary::TemporaryFile;
 use crate::tree::Place;
 
-/// An upload that has begun.
+/// A started upload.
 pub struct Upload {
     file: TemporaryFile,
 }
@@ -47,7 +47,7 @@ impl Upload {
         Ok(self.file.write(bytes)?)
     }
 
-    /// Gives the complete file its name.
+    /// Renames the complete file to its final name.
     pub fn finish(self, context: &Context, call: &Call) -> Result<Reply> {
         if context.settings.sync {
             self.file.sync()?;
@@ -56,16 +56,16 @@ impl Upload {
             let place = check(context, session.tables(), call)?;
             let (_, name) = place.within()?;
             if let Some(facts) = place.facts {
-                self.file.take_permissions(facts.permissions)?;
+                self.file.set_permissions(facts.permissions)?;
             }
             let is_new = place.facts.is_none() && !place.is_link;
             let file: OwnedFd = self.file.finish(name, is_new).map_err(|failure| match failure.status {
-                // The name has come into being since it was looked up, without WebDAV.
+                // The name was created after the look-up, without WebDAV.
                 409 => Failure::new(412),
                 _ => failure,
             })?;
             if is_new {
-                session.add(Record::Made { key: place.name_key.clone() })?;
+                session.add(Record::Created { key: place.name_key.clone() })?;
             }
             let etag = FileFacts::of(&file)?.etag().to_string();
             Ok(Reply::new(if is_new { 201 } else { 204 }).field("ETag", etag))

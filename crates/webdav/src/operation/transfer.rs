@@ -21,7 +21,7 @@ use crate::tree::Place;
 pub struct Transfer {
     /// The destination's path, in its normal form.
     pub to: Vec<u8>,
-    /// What is there may be replaced.
+    /// An existing resource may be replaced.
     pub overwrite: bool,
     /// The source stays.
     pub is_copy: bool,
@@ -42,7 +42,7 @@ enum Copied {
 /// Copies or moves a resource.
 pub fn transfer(context: &Context, call: &Call, transfer: &Transfer) -> Result<Reply> {
     if !transfer.is_copy {
-        match put_in_place(context, call, transfer, None) {
+        match store_at_destination(context, call, transfer, None) {
             // Another file system is mounted there: the source is copied, and then removed.
             Err(failure) if failure.status == CROSSES => {}
             other => return other,
@@ -50,10 +50,10 @@ pub fn transfer(context: &Context, call: &Call, transfer: &Transfer) -> Result<R
     }
     let ends = context.store.with(|session| check(context, session.tables(), call, transfer))?;
     let copied = copy(context, call, &ends)?;
-    put_in_place(context, call, transfer, Some(copied))
+    store_at_destination(context, call, transfer, Some(copied))
 }
 
-/// Stands for `EXDEV`; it is not a status that is sent.
+/// Represents `EXDEV`; it is not a status that is sent.
 const CROSSES: u16 = 0;
 
 fn check(context: &Context, tables: &Tables, call: &Call, transfer: &Transfer) -> Result<Ends> {
@@ -65,7 +65,7 @@ fn check(context: &Context, tables: &Tables, call: &Call, transfer: &Transfer) -
         return Err(Failure::new(404));
     }
     let depth = call.depth.unwrap_or(Depth::Infinity);
-    // Section 9.9.2: MOVE of a collection is of the whole; section 9.8.3: COPY has no depth 1.
+    // Section 9.9.2: MOVE of a collection moves its whole tree; section 9.8.3: COPY has no depth 1.
     if from.is_collection() && (depth == Depth::One || !transfer.is_copy && depth != Depth::Infinity) {
         return Err(Failure::new(400));
     }
@@ -91,7 +91,7 @@ fn check(context: &Context, tables: &Tables, call: &Call, transfer: &Transfer) -
     let (from_bytes, to_bytes) = (tables.property_bytes_at(&from.key), tables.property_bytes_at(&to.key));
     let property_bytes = (tables.property_bytes() + from_bytes).saturating_sub(to_bytes);
     if transfer.is_copy && from_bytes > 0 && property_bytes > context.settings.property_bytes {
-        return Err(Failure::new(507).detail("the dead properties are more than 'properties' allows"));
+        return Err(Failure::new(507).detail("the dead properties exceed the limit 'properties'"));
     }
     Ok(Ends { from, to })
 }
@@ -117,29 +117,29 @@ fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<Copied> {
     Ok(Copied::File(copy_file(source, directory, settings.sync)?))
 }
 
-/// Puts a copy, or the source itself, at the destination.
-fn put_in_place(
+/// Stores a copy, or the source itself, at the destination.
+fn store_at_destination(
     context: &Context,
     call: &Call,
     transfer: &Transfer,
     copied: Option<Copied>,
 ) -> Result<Reply> {
-    let (reply, left) = context.store.with(|session| {
+    let (reply, to_remove) = context.store.with(|session| {
         let Ends { from, to } = check(context, session.tables(), call, transfer)?;
         let (directory, name) = to.within()?;
         let is_new = to.facts.is_none() && !to.is_link;
         // A directory cannot take the place of a file, nor a file or directory that of a directory.
         let goes_aside = !is_new && (from.is_collection() || to.is_collection());
-        let mut left = Vec::new();
+        let mut to_remove = Vec::new();
         if goes_aside {
             let hidden = hidden_name("replaced")?;
             rename(directory, name, directory, hidden.as_bytes(), true)?;
-            left.push((directory.try_clone()?, hidden));
+            to_remove.push((directory.try_clone()?, hidden));
         }
         let is_kept = copied.is_none();
         let placed = place(copied, &from, directory, name, is_new || goes_aside);
         if let Err(failure) = placed {
-            for (directory, hidden) in &left {
+            for (directory, hidden) in &to_remove {
                 let _ = rename(directory, hidden.as_bytes(), directory, name, true);
             }
             return Err(failure);
@@ -149,20 +149,20 @@ fn put_in_place(
             let (source, name) = from.within()?;
             let hidden = hidden_name("moved")?;
             rename(source, name, source, hidden.as_bytes(), true)?;
-            left.push((source.try_clone()?, hidden));
+            to_remove.push((source.try_clone()?, hidden));
         }
         let members = call.depth != Some(Depth::Zero);
         session.add(match transfer.is_copy {
             true => Record::Copied { from: from.key.clone(), to: to.name_key.clone(), members },
-            // Of a link the name alone moves, without what it leads to.
+            // Of a link only the name moves, without its target.
             false => Record::Moved { from: from.name_key.clone(), to: to.name_key.clone() },
         })?;
         let href = crate::tree::href(&to.path, from.is_collection());
-        // A cache in front forgets what this field names, too (RFC 9111 section 4.4).
+        // A cache in front also removes the resource in this field (RFC 9111 section 4.4).
         let reply = Reply::new(if is_new { 201 } else { 204 }).field("Location", href);
-        Ok((reply, left))
+        Ok((reply, to_remove))
     })?;
-    for (directory, hidden) in left {
+    for (directory, hidden) in to_remove {
         remove(&directory, hidden.as_bytes())?;
     }
     Ok(reply)

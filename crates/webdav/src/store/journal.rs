@@ -13,10 +13,10 @@ use super::tables::Tables;
 /// The journal is written again when it has this many lines more than twice those that are needed.
 const SPARE_LINES: usize = 1024;
 
-/// The first line says what the file is.
+/// The first line identifies the format of the file.
 const HEAD: &[u8] = b"{\"touchstone-webdav\":1}\n";
 
-/// The open file, and what its lines say.
+/// The open file, and the state of its lines.
 pub struct Journal {
     name: PathBuf,
     file: File,
@@ -37,7 +37,7 @@ fn damaged(line: usize, message: &str) -> io::Error {
 }
 
 impl Journal {
-    /// Opens the file, which is made if it is missing, as is its directory.
+    /// Opens the file. A missing file or directory is created.
     pub fn open(directory: &Path, name: &Path) -> io::Result<Journal> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let file = open(name)?;
@@ -121,7 +121,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Lets other processes use the file.
+    /// Releases the file for other processes.
     pub fn end(&mut self, now: u64) -> io::Result<()> {
         if self.lines > 2 * self.tables.line_count() + SPARE_LINES {
             self.tables.expire(now);
@@ -130,7 +130,7 @@ impl Journal {
         Ok(flock(&self.file, FlockOperation::Unlock)?)
     }
 
-    /// Writes a file with the needed lines alone, and puts it in place of the old one.
+    /// Writes a file with the needed lines alone, and replaces the old one with it.
     fn write_again(&mut self) -> io::Result<()> {
         let new = self.name.with_extension("new");
         let _ = fs::remove_file(&new);

@@ -1,4 +1,4 @@
-//! Keys of resources: bytes. In a line of the journal their percent-encoded form stands.
+//! Keys of resources: bytes. Lines of the journal contain their percent-encoded form.
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 use touchstone_files::percent::encode_path;

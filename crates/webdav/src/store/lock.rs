@@ -14,11 +14,11 @@ pub struct Lock {
     pub key: Vec<u8>,
     /// The path by which it was locked, for its root in answers.
     pub href: String,
-    /// Everything below is locked, too.
+    /// All resources below are locked too.
     pub is_deep: bool,
     /// No other lock may be beside it.
     pub is_exclusive: bool,
-    /// What the client said about its user, as an element; empty: nothing.
+    /// The element of the client about its user; empty: none.
     pub owner: String,
     /// The user that the server had authenticated; only this user may use the token.
     pub user: Option<String>,

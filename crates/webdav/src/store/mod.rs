@@ -6,8 +6,8 @@
 //!
 //! During an upgrade two processes have the same journal, so each use locks the file and reads its new end
 //! first. A line is one change and holds all of it: a line that a crash has cut off is removed, and the
-//! change was not made. When most lines are no longer needed, the journal is written again under another
-//! name and takes the place of the old one.
+//! change was not made. When most lines are no longer needed, the journal is written again under another name
+//! and replaces the old one.
 
 mod journal;
 mod key;
@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use touchstone_handler::webdav_counts::LockTable;
 
 use crate::failure::Result;
-use crate::tree::lies_in;
+use crate::tree::is_in;
 
 use journal::Journal;
 pub use key::is_below;
@@ -40,7 +40,7 @@ pub struct Store {
     directory: PathBuf,
     file: PathBuf,
     journal: Mutex<Option<Journal>>,
-    /// The number of locks when it was asked for last.
+    /// The number of locks at the last query.
     locks: AtomicU64,
 }
 
@@ -49,14 +49,14 @@ pub struct Session<'a> {
     journal: &'a mut Journal,
 }
 
-static KNOWN: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
+static STORES: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
 
-/// What is wrong with a directory for the state of a tree; `None`: nothing.
+/// The problem of a directory for the state of a tree; `None`: it is valid.
 pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {
-    match lies_in(directory, root) {
+    match is_in(directory, root) {
         Ok(false) => None,
         Ok(true) => Some(format!(
-            "{} lies in {}, where clients could read and change it; name a directory elsewhere",
+            "{} is in {}, where clients could read and change it; name a directory outside",
             directory.display(),
             root.display()
         )),
@@ -71,20 +71,20 @@ impl Store {
         let digest = Sha256::digest(root.as_os_str().as_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let file = directory.join(format!("{name}.journal"));
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.get_or_insert_with(HashMap::new);
-        known.retain(|_, store| store.strong_count() > 0);
-        if let Some(store) = known.get(&file).and_then(Weak::upgrade) {
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = stores.get_or_insert_with(HashMap::new);
+        stores.retain(|_, store| store.strong_count() > 0);
+        if let Some(store) = stores.get(&file).and_then(Weak::upgrade) {
             return Ok(store);
         }
         let (directory, journal) = (directory.to_path_buf(), Mutex::new(None));
         let store = Arc::new(Store { directory, file: file.clone(), journal, locks: AtomicU64::new(0) });
-        known.insert(file, Arc::downgrade(&store));
+        stores.insert(file, Arc::downgrade(&store));
         Ok(store)
     }
 
-    /// Reads the state. Where there is no file yet there are neither locks nor properties, and none is made:
-    /// so files that are only read need no directory for it.
+    /// Reads the state. Without a file there are neither locks nor properties, and no file is created: so
+    /// files that are only read need no directory for the state.
     pub fn read<T>(&self, work: impl FnOnce(&Tables) -> Result<T>) -> Result<T> {
         if !self.file.exists() {
             return work(&Tables::default());
@@ -103,8 +103,8 @@ impl Store {
             *guard = Some(Journal::open(&self.directory, &self.file).map_err(named)?);
         }
         let Some(journal) = guard.as_mut() else { return Err(crate::failure::Failure::new(500)) };
-        let begun = journal.begin(unix_seconds()).map_err(named);
-        let done = begun.and_then(|()| work(&mut Session { journal }));
+        let started = journal.begin(unix_seconds()).map_err(named);
+        let done = started.and_then(|()| work(&mut Session { journal }));
         let ended = journal.end(unix_seconds()).map_err(named);
         if ended.is_err() {
             // What is in memory may differ from the file: read it again next time.
@@ -121,7 +121,7 @@ impl LockTable for Store {
         let Ok(mut journal) = self.journal.try_lock() else { return self.locks.load(Ordering::Relaxed) };
         let now = unix_seconds();
         if journal.is_none() && self.file.exists() {
-            // Locks outlive the process that has made them.
+            // Locks are kept after the end of the process that has created them.
             let opened = Journal::open(&self.directory, &self.file).and_then(|mut journal| {
                 journal.begin(now)?;
                 journal.end(now)?;

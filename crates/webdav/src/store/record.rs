@@ -10,7 +10,7 @@ use crate::xml::PropertyName;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "lowercase")]
 pub enum Record {
-    /// A lock is made, or its time is changed.
+    /// A lock is created, or its time is changed.
     Lock(Lock),
     /// A lock has ended.
     Unlock {
@@ -27,14 +27,16 @@ pub enum Record {
         /// Namespace and name of each.
         remove: Vec<(String, String)>,
     },
-    /// A resource is made or its content is new: properties of an earlier one do not count.
-    Made {
+    /// A resource is created or its content is new: properties of an earlier one are dropped.
+    #[serde(rename = "made")]
+    Created {
         /// The resource.
         #[serde(with = "key")]
         key: Vec<u8>,
     },
     /// A tree is removed.
-    Gone {
+    #[serde(rename = "gone")]
+    Removed {
         /// Its root.
         #[serde(with = "key")]
         key: Vec<u8>,

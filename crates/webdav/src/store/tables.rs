@@ -1,4 +1,4 @@
-//! Locks and dead properties in memory, and what each change does to them.
+//! Locks and dead properties in memory, and the effect of each change.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -70,7 +70,7 @@ impl Tables {
         self.locks.retain(|_, lock| lock.until > now);
     }
 
-    /// All changes that make this from nothing.
+    /// All changes that create this state from an empty one.
     pub fn records(&self) -> impl Iterator<Item = Record> {
         let locks = self.locks.values().map(|lock| Record::Lock(lock.clone()));
         let properties = self.properties.iter().map(|(key, properties)| {
@@ -99,10 +99,10 @@ impl Tables {
                     .extend(set.map(|(namespace, local, value)| (PropertyName { namespace, local }, value)));
                 self.put(key, properties);
             }
-            Record::Made { key } => {
+            Record::Created { key } => {
                 self.take(&key);
             }
-            Record::Gone { key } => self.remove_tree(&key),
+            Record::Removed { key } => self.remove_tree(&key),
             Record::Moved { from, to } => {
                 let moved = self.take_tree(&from);
                 self.remove_tree(&from);

@@ -28,7 +28,7 @@ fn value(tables: &Tables, key: &str, local: &str) -> Option<String> {
     tables.properties_of(key.as_bytes())?.get(&name).cloned()
 }
 
-/// A store of its own for the same file, as another process has it.
+/// A separate store for the same file, as in another process.
 fn other(store: &Store) -> Store {
     Store {
         directory: store.directory.clone(),
@@ -161,10 +161,10 @@ fn properties_go_with_their_resources() {
     assert_eq!(value(&tables, "/a", "p"), None);
     assert_eq!(value(&tables, "/ab", "p").as_deref(), Some("3"));
     assert_eq!(tables.locks().map(|lock| &*lock.token).collect::<Vec<_>>(), ["beside"]);
-    tables.apply(Record::Gone { key: "/z".into() });
+    tables.apply(Record::Removed { key: "/z".into() });
     assert_eq!(tables.property_count(), 2);
-    tables.apply(Record::Made { key: "/c".into() });
-    tables.apply(Record::Gone { key: "/ab".into() });
+    tables.apply(Record::Created { key: "/c".into() });
+    tables.apply(Record::Removed { key: "/ab".into() });
     assert_eq!((tables.property_count(), tables.property_bytes(), tables.line_count()), (0, 0, 0));
 }
 
@@ -193,13 +193,13 @@ proptest! {
             key.clone(),
             vec![(PropertyName::dav("x"), Some(value)), (PropertyName::dav("y"), None)],
         );
-        let mut made = lock(&token, "", 7);
-        made.key = key.clone();
+        let mut created_lock = lock(&token, "", 7);
+        created_lock.key = key.clone();
         for record in [
             properties,
-            Record::Lock(made),
+            Record::Lock(created_lock),
             Record::Moved { from: key.clone(), to: b"/\xff%".to_vec() },
-            Record::Gone { key },
+            Record::Removed { key },
         ] {
             let line = record.line();
             prop_assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);

@@ -1,4 +1,4 @@
-//! From a request to what is known of its bot.
+//! From a request to the identity of its bot.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const MOST_VERIFIED: usize = 4;
 static NONCES: std::sync::LazyLock<Nonces> = std::sync::LazyLock::new(Nonces::default);
 
 /// A bot that the configuration names.
-pub struct KnownBot {
+pub struct NamedBot {
     /// Its name.
     pub name: Arc<str>,
     /// Where its keys are.
@@ -40,7 +40,7 @@ pub enum BotKeys {
 /// What is required of signatures, and the bots that make them.
 pub struct Verifier {
     /// The bots that the configuration names.
-    pub bots: Vec<KnownBot>,
+    pub bots: Vec<NamedBot>,
     /// The directories of bots.
     pub directories: Arc<Directories>,
     /// The longest life of a signature in seconds.
@@ -48,10 +48,10 @@ pub struct Verifier {
     /// A signature must have a nonce.
     pub needs_nonce: bool,
     /// Bots that are not named are verified too.
-    pub knows_others: bool,
+    pub accepts_others: bool,
 }
 
-/// What is known of the bot of a request.
+/// The identity of the bot of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The request has no signature of a bot.
@@ -60,7 +60,7 @@ pub enum Outcome {
     Verified(VerifiedBot),
     /// A signature is wrong.
     Invalid(&'static str),
-    /// It cannot be known whether a signature is right, or whose it is.
+    /// It cannot be determined whether a signature is valid, or whose it is.
     Unverified(&'static str),
     /// The fields cannot be read.
     Malformed(&'static str),
@@ -75,17 +75,17 @@ pub struct VerifiedBot {
     pub name: Arc<str>,
 }
 
-/// A request may carry its signature.
+/// A request may have its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circumstances {
     /// The seconds of Unix time.
     pub now_s: u64,
-    /// No other machine on the way can see or copy a signature.
+    /// No other machine in between can read or copy a signature.
     pub is_private: bool,
 }
 
 impl Verifier {
-    /// What is known of the bot of a request. Waits only for a directory that is not there.
+    /// Determines the bot of a request. Waits only for a directory that is not stored.
     pub async fn verify(&self, message: &Message<'_>, circumstances: Circumstances) -> Outcome {
         let signatures = match signature::read(message) {
             Ok(signatures) => signatures,
@@ -120,7 +120,7 @@ impl Verifier {
         };
         if !circumstances.is_private {
             return Outcome::Unverified(
-                "the request came without TLS, so that others may have the signature",
+                "the request arrived without TLS, so that others may have the signature",
             );
         }
         let thumbprint = signature.key_id.as_deref().unwrap_or_default();
@@ -147,15 +147,15 @@ impl Verifier {
         }
     }
 
-    /// Checks what a signature says about itself; returns when it ends.
+    /// Checks the parameters of a signature; returns when it expires.
     fn check_parameters(&self, signature: &Signature, now_s: u64) -> Result<u64, &'static str> {
-        let created = signature.created.ok_or("the signature does not say when it was made")?;
-        let expires = signature.expires.ok_or("the signature does not say when it ends")?;
+        let created = signature.created.ok_or("the signature has no time of its creation")?;
+        let expires = signature.expires.ok_or("the signature has no time of its expiry")?;
         if signature.key_id.is_none() {
             return Err("the signature does not name its key");
         }
         if created > now_s + LEEWAY_S {
-            return Err("the signature was made in the future");
+            return Err("the signature was created in the future");
         }
         if expires <= now_s {
             return Err("the signature has ended");
@@ -174,7 +174,7 @@ impl Verifier {
         Ok(expires)
     }
 
-    /// The bot that a signature may be of, and the keys that it must be made with.
+    /// The possible bot of a signature, and the keys of which one must have signed.
     async fn source(
         &self,
         message: &Message<'_>,
@@ -196,7 +196,7 @@ impl Verifier {
         // What is fetched for a bot that is named is its configured address.
         let (bot, agent) = match position.map(|position| (position, &self.bots[position].keys)) {
             Some((position, BotKeys::Agent(known))) => (verified(position), known.clone()),
-            _ if self.knows_others && agent.has_usual_port() => {
+            _ if self.accepts_others && agent.has_usual_port() => {
                 (VerifiedBot { known: None, name: agent.host().into() }, agent)
             }
             _ => return Err("the bot is not one of the configuration"),
@@ -215,7 +215,7 @@ fn check_bytes(
     let base = signature.base(message)?;
     // The algorithm is a part of what is signed; without one the key alone decides.
     let name = verified::name_of(&key.thumbprint, &base, &signature.bytes);
-    if verified::is_known(&name, now_s) {
+    if verified::contains(&name, now_s) {
         return Ok(());
     }
     key.verify(signature.algorithm.as_deref(), &base, &signature.bytes)?;

@@ -19,11 +19,11 @@ const LIFE_S: u64 = 4_889_289_600 - SIGNED_S;
 fn verifier(keys: BotKeys, longest_s: u64) -> Verifier {
     let settings = FetchSettings { ca_certificate: None, allows_private: false };
     Verifier {
-        bots: vec![KnownBot { name: "bot".into(), keys }],
+        bots: vec![NamedBot { name: "bot".into(), keys }],
         directories: Directories::open(&settings, Arc::new(|_: &str| {})).unwrap(),
         longest_s,
         needs_nonce: false,
-        knows_others: false,
+        accepts_others: false,
     }
 }
 
@@ -44,7 +44,7 @@ fn target() -> Target<'static> {
 
 type Fields = Vec<(&'static str, String)>;
 
-fn ask(verifier: &Verifier, target: Target<'_>, fields: &Fields, now_s: u64) -> Outcome {
+fn verify_at(verifier: &Verifier, target: Target<'_>, fields: &Fields, now_s: u64) -> Outcome {
     let message = Message { start: Start::Request(target), fields, request: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(verifier.verify(&message, Circumstances { now_s, is_private: true }))
@@ -99,7 +99,7 @@ const VECTORS: [Vector; 6] = [
         "e8N7S2MFd/qrd6T2R3tdfAuuANngKI7LFtKYI/vowzk4lAZYadIX6wW25MwG7DCT9RUKAJ0qVkU0mEeLElW1qg==",
         "sig2=:jdq0SqOwHdyHr9+r5jw3iYZH6aNGKijYp/EstF4RQTQdi5N5YYKrD+mCT1HA1nZDsi6nJKuHxUi/5Syp3rLWBA==:",
     ),
-    // Without Signature-Agent, from the data of cloudflare/web-bot-auth: the key is known from a file.
+    // Without Signature-Agent, from the data of cloudflare/web-bot-auth: the key is in a file.
     (
         "",
         "sig1=(\"@authority\")",
@@ -128,15 +128,15 @@ fn the_vectors_of_the_drafts_verify_once_each() {
         );
         let fields = fields(agent, &input, signature);
         let elsewhere = Target { authority: b"example.org", ..target() };
-        let wrong = ask(&verifier, elsewhere, &fields, SIGNED_S + 1);
+        let wrong = verify_at(&verifier, elsewhere, &fields, SIGNED_S + 1);
         assert_eq!(wrong, Outcome::Invalid("the signature is wrong"), "{input}");
-        assert_eq!(ask(&verifier, target(), &fields, SIGNED_S + 1), bot, "{input}");
-        let again = ask(&verifier, target(), &fields, SIGNED_S + 2);
+        assert_eq!(verify_at(&verifier, target(), &fields, SIGNED_S + 1), bot, "{input}");
+        let again = verify_at(&verifier, target(), &fields, SIGNED_S + 2);
         assert_eq!(again, Outcome::Invalid("the nonce was used before"));
-        let late = ask(&verifier, target(), &fields, expires);
+        let late = verify_at(&verifier, target(), &fields, expires);
         assert_eq!(late, Outcome::Invalid("the signature has ended"));
-        let early = ask(&verifier, target(), &fields, SIGNED_S - 31);
-        assert_eq!(early, Outcome::Invalid("the signature was made in the future"));
+        let early = verify_at(&verifier, target(), &fields, SIGNED_S - 31);
+        assert_eq!(early, Outcome::Invalid("the signature was created in the future"));
     }
 }
 
@@ -172,7 +172,7 @@ fn the_signed_directory_of_the_draft_verifies() {
     assert_eq!(key.verify(None, &base, &signature.bytes), Ok(()));
 }
 
-/// A bot with a key of its own.
+/// A bot with its own key.
 struct Signer {
     pair: Ed25519KeyPair,
     thumbprint: String,
@@ -206,10 +206,10 @@ fn what_a_signature_must_say() {
     let good = ";created=1000;expires=2000;tag=\"web-bot-auth\"";
     let host = "(\"@authority\")";
     let asked = |verifier: &Verifier, list: &str, parameters: &str| {
-        ask(verifier, target(), &signer.sign("", list, parameters), 1500)
+        verify_at(verifier, target(), &signer.sign("", list, parameters), 1500)
     };
     assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
-    // One without a nonce may be sent again, and is known then.
+    // One without a nonce may be sent again, and is then in the cache.
     assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
     assert!(matches!(asked(&verifier, "(\"@target-uri\")", good), Outcome::Verified(_)));
     for (list, parameters, outcome) in [
@@ -218,12 +218,12 @@ fn what_a_signature_must_say() {
         (
             host,
             ";expires=2000;tag=\"web-bot-auth\"",
-            Outcome::Invalid("the signature does not say when it was made"),
+            Outcome::Invalid("the signature has no time of its creation"),
         ),
         (
             host,
             ";created=1000;tag=\"web-bot-auth\"",
-            Outcome::Invalid("the signature does not say when it ends"),
+            Outcome::Invalid("the signature has no time of its expiry"),
         ),
         (
             host,
@@ -233,7 +233,7 @@ fn what_a_signature_must_say() {
         (
             host,
             ";created=1600;expires=2000;tag=\"web-bot-auth\"",
-            Outcome::Invalid("the signature was made in the future"),
+            Outcome::Invalid("the signature was created in the future"),
         ),
         (host, ";created=1000;expires=2000", Outcome::Unsigned),
         (host, ";created=1000;expires=2000;tag=\"other\"", Outcome::Unsigned),
@@ -258,17 +258,17 @@ fn one_bot_cannot_sign_for_another() {
     let named = Agent::of_address("https://good.example").unwrap();
     let verifier = verifier(BotKeys::Agent(named), 3600);
     let good = ";created=1000;expires=2000;tag=\"web-bot-auth\"";
-    // A bot that is not named, and so is not asked for its keys.
+    // A bot that is not named, so that its keys are not fetched.
     let own =
         mallory.sign("a=\"https://mallory.example\"", "(\"@authority\" \"signature-agent\";key=\"a\")", good);
     assert_eq!(
-        ask(&verifier, target(), &own, 1500),
+        verify_at(&verifier, target(), &own, 1500),
         Outcome::Unverified("the bot is not one of the configuration")
     );
     // The name of another one that the signature does not cover.
     let uncovered = mallory.sign("a=\"https://good.example\"", "(\"@authority\")", good);
     let reason = "the signature does not cover its member of Signature-Agent";
-    assert_eq!(ask(&verifier, target(), &uncovered, 1500), Outcome::Unverified(reason));
+    assert_eq!(verify_at(&verifier, target(), &uncovered, 1500), Outcome::Unverified(reason));
     // A member that is covered, beside one that is not.
     let beside = mallory.sign(
         "b=\"https://mallory.example\", a=\"https://good.example\"",
@@ -276,11 +276,14 @@ fn one_bot_cannot_sign_for_another() {
         good,
     );
     assert_eq!(
-        ask(&verifier, target(), &beside, 1500),
+        verify_at(&verifier, target(), &beside, 1500),
         Outcome::Unverified("the bot is not one of the configuration")
     );
     let none = mallory.sign("", "(\"@authority\")", good);
-    assert_eq!(ask(&verifier, target(), &none, 1500), Outcome::Unverified("there is no Signature-Agent"));
+    assert_eq!(
+        verify_at(&verifier, target(), &none, 1500),
+        Outcome::Unverified("there is no Signature-Agent")
+    );
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! A connection that speaks HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's
-//! bytes.
+//! A connection with HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's bytes.
 //!
 //! Each turn processes the received bytes, answers every request in them, and writes all frames that the
 //! windows allow with one write. A plain GET of a cached file is answered directly, and its header block is
@@ -25,11 +24,11 @@ use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::grammar::split_field;
 use touchstone_http::h2::{Body, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey};
 use touchstone_http::request::{Expectation, Method};
-use waiting::Patience;
+use waiting::ClientWaits;
 
 use super::Connection;
 use crate::accounting::{self, AnsweredRequest};
-use crate::stream_head::{head_of, nothing_received, without_switch};
+use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::header_blocks::{encode_fields, field_lines};
 use touchstone_exchange::steps::{self, Arrival, Progress};
@@ -62,7 +61,7 @@ pub struct Http2 {
     tasks: Vec<StreamTask>,
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
-    patience: Patience,
+    client_waits: ClientWaits,
     leaving: bool,
 }
 
@@ -92,7 +91,7 @@ impl Http2 {
             tasks: Vec::new(),
             incoming: Vec::new(),
             outgoing: Vec::new(),
-            patience: Patience::default(),
+            client_waits: ClientWaits::default(),
             leaving: false,
         }
     }
@@ -101,8 +100,8 @@ impl Http2 {
     pub async fn run(mut self) {
         let mut replenished = Instant::now();
         loop {
-            let understood = self.take_in();
-            self.take_answers();
+            let understood = self.receive_frames();
+            self.start_responses();
             if !understood {
                 self.engine.take_output(&mut self.output);
                 let _ = self.write_output().await;
@@ -128,7 +127,7 @@ impl Http2 {
 
     /// Passes the input to the engine; returns false if the client broke the protocol; the error was then
     /// sent to it.
-    fn take_in(&mut self) -> bool {
+    fn receive_frames(&mut self) -> bool {
         let core = self.connection.core.clone();
         let mut events = std::mem::take(&mut self.events);
         let mut input = std::mem::take(&mut self.connection.input);
@@ -142,7 +141,7 @@ impl Http2 {
                     state.metrics.begin_turn();
                     for event in events.iter() {
                         has_request |= matches!(event, Event::Request(_));
-                        self.take_event(state, event, &input[at..]);
+                        self.handle_event(state, event, &input[at..]);
                     }
                     if consumed == 0 {
                         break;
@@ -159,14 +158,14 @@ impl Http2 {
         }
         input.drain(..at);
         if at > 0 {
-            self.patience.note_frames(has_request || !self.engine.is_within_header_block());
+            self.client_waits.note_frames(has_request || !self.engine.is_within_header_block());
         }
         self.connection.input = input;
         self.events = events;
         understood
     }
 
-    fn take_event(&mut self, state: &mut CoreState, event: Event<'_>, input: &[u8]) {
+    fn handle_event(&mut self, state: &mut CoreState, event: Event<'_>, input: &[u8]) {
         match event {
             Event::Request(request) => {
                 if !self.try_hit(state, &request) {
@@ -174,7 +173,7 @@ impl Http2 {
                 }
             }
             Event::Data { stream, range, end_of_stream } => {
-                self.take_data(state, stream, &input[range], end_of_stream);
+                self.handle_data(state, stream, &input[range], end_of_stream);
             }
             Event::Trailers { stream, fields } => {
                 let trailers = field_lines(fields);
@@ -198,13 +197,13 @@ impl Http2 {
     fn begin_exchange(&mut self, state: &mut CoreState, request: &Request<'_>) {
         let (stream, received_at) = (request.stream(), Instant::now());
         let (head, buffer, outcome) = head_of(request, request.end_of_stream(), state.limits).finish();
-        // The engine has checked the fields; anything that HTTP/2 allows and HTTP/1 does not is refused as in
+        // The engine has checked the fields; fields that HTTP/2 allows and HTTP/1 does not are refused as in
         // HTTP/1.
         let refusal = match outcome {
-            // Fields are missing, so a rule or a program would not see the whole request.
+            // Fields are missing, so a rule or a program would not get the whole request.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
-            // The client has already ended its direction of the tunnel; an answer like that to a GET would
-            // look like an open tunnel.
+            // The client has already ended its direction of the tunnel; an answer like that to a GET would be
+            // regarded as an open tunnel.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
             Ok(()) => steps::refuse(&self.connection.core.error_log, &state.snapshot, &head, &buffer),
             Err(error) => Some(Answer::error(error.status())),
@@ -292,7 +291,7 @@ impl Http2 {
         }
         let arrival = Arrival {
             protocol: Protocol::Http2,
-            peer: self.connection.known_peer(),
+            peer: self.connection.peer_address(),
             listener: self.connection.listener.address,
             tls: self.connection.tls_facts(),
             connection: self.connection.peer.number.get(),
@@ -304,7 +303,7 @@ impl Http2 {
         Ok((request, body_end))
     }
 
-    fn take_data(&mut self, state: &CoreState, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
+    fn handle_data(&mut self, state: &CoreState, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
         let Some(index) = self.incoming.iter().position(|incoming| incoming.stream == stream) else {
             self.engine.release(stream, piece.len());
             return;
@@ -325,7 +324,7 @@ impl Http2 {
     fn refuse_body(&mut self, state: &CoreState, stream: StreamKey, status: u16) {
         if self.tasks.iter().any(|task| task.stream == stream) {
             self.tasks.retain(|task| task.stream != stream);
-            let received = Rc::new(nothing_received());
+            let received = Rc::new(empty_received_head());
             let answered = Answer::error(status).into();
             let snapshot = state.snapshot.clone();
             let (received_at, progress) = (Instant::now(), Rc::default());
@@ -341,7 +340,7 @@ impl Http2 {
     }
 
     /// Starts the responses that are ready.
-    fn take_answers(&mut self) {
+    fn start_responses(&mut self) {
         while let Some((stream, status, fields)) = self.inbox.take_interim() {
             let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
             let block = encode_fields(status, lines.filter_map(split_field));
@@ -403,16 +402,16 @@ impl Http2 {
         accounting::note(&mut core.state.borrow_mut(), request);
     }
 
-    /// Writes everything that the windows allow.
+    /// Writes all frames that the windows allow.
     async fn send(&mut self) -> io::Result<()> {
         loop {
             while let Some(frame) = self.engine.next_data(DATA_BYTES, &mut self.output) {
                 let Some(index) = self.outgoing.iter().position(|outgoing| outgoing.stream == frame.stream)
                 else {
-                    return Err(io::Error::other("the engine asked for a body that is not there"));
+                    return Err(io::Error::other("the engine requested a body that does not exist"));
                 };
                 self.outgoing[index].append(frame.length, &mut self.output)?;
-                self.patience.note_sent(frame.length);
+                self.client_waits.note_sent(frame.length);
                 if frame.is_last {
                     self.outgoing.swap_remove(index);
                 }

@@ -1,6 +1,6 @@
 //! HTTP/2 streams whose answers take time: incoming requests, running handlers, outgoing bodies.
 //!
-//! Each request has a task, which puts its answer into the connection's [`Inbox`]. Bodies go through pipes in
+//! Each request has a task, which stores its answer in the connection's [`Inbox`]. Bodies go through pipes in
 //! both directions, and windows are opened only as fast as bodies are read. So a slow handler slows its
 //! client, and a slow client slows its handler, but no other stream.
 
@@ -48,7 +48,7 @@ pub struct StreamAnswer {
 /// An interim response: its stream, its status, its field lines.
 type Interim = (StreamKey, u16, Arc<[u8]>);
 
-/// Where the tasks of a connection put their answers.
+/// The answers of a connection's tasks.
 #[derive(Default)]
 pub struct Inbox {
     answers: RefCell<VecDeque<StreamAnswer>>,
@@ -86,7 +86,7 @@ impl Inbox {
         self.answers.borrow_mut().pop_front()
     }
 
-    /// Ready when an answer is there.
+    /// Ready when an answer is available.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         if !self.answers.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
@@ -156,7 +156,7 @@ impl BodyRateCheck {
 /// The body is longer than allowed.
 pub struct TooLarge;
 
-/// The body comes more slowly than allowed.
+/// The body arrives more slowly than allowed.
 pub struct TooSlow;
 
 /// How long an answer waits for the end of a body that the handler does not read.
@@ -196,7 +196,7 @@ impl Incoming {
         (incoming, BodyEnd(end))
     }
 
-    /// One direction of a tunnel, which may carry any bytes for any time.
+    /// One direction of a tunnel, without limits of bytes and time.
     pub fn tunnel(stream: StreamKey, sender: Sender, rate_check: BodyRateCheck) -> Incoming {
         let (incoming, _) = Incoming::new(stream, sender, u64::MAX, rate_check);
         Incoming { is_tunnel: true, ..incoming }
@@ -226,7 +226,7 @@ impl Incoming {
 
     /// Notes how long the connection has waited for its client, and that `begun_bytes` of an incomplete frame
     /// of this body have arrived. Returns how long the client may take to send more; `None` if the handler
-    /// has not yet read the bytes that arrived, so that the client need not send more.
+    /// has not yet read the bytes that arrived, so that no more bytes are expected from the client.
     pub fn note_wait(&mut self, waited: Duration, begun_bytes: u64) -> Result<Option<Duration>, TooSlow> {
         let own = &mut self.rate_check;
         if let Some(minimum) = own.progress.signals.take_receive_rate() {
@@ -248,11 +248,11 @@ impl Incoming {
         Ok(Some(self.rate_check.rate_check.allowance()))
     }
 
-    /// Informs the handler that the body comes too slowly.
+    /// Informs the handler that the body arrives too slowly.
     pub fn fail_slow(mut self, engine: &mut ServerConnection) {
         engine.release(self.stream, self.unreleased_bytes);
         if let Some(sender) = self.sender.take() {
-            sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
+            sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"));
         }
     }
 
@@ -273,8 +273,8 @@ impl Incoming {
         self.is_tunnel || self.is_unlimited
     }
 
-    /// Opens the client's windows for what the handler has read, and notes whether the body is unlimited.
-    /// Ready if anything has changed; called again when more is read.
+    /// Opens the client's windows for the bytes that the handler has read, and notes whether the body is
+    /// unlimited. Ready if a window or the limit has changed; called again when more is read.
     pub fn poll_release(&mut self, engine: &mut ServerConnection, context: &mut Context<'_>) -> Poll<()> {
         let Some(sender) = &mut self.sender else { return Poll::Pending };
         let held_bytes = sender.held_bytes();
@@ -300,7 +300,7 @@ pub struct Outgoing {
     parts: VecDeque<BodyPart>,
     /// The source of the rest.
     source: Option<Receiver>,
-    /// How many bytes may still come from there, if a length was declared.
+    /// How many further bytes may arrive from the handler, if a length was declared.
     promised_bytes: Option<u64>,
     /// The request counts as in progress until the body is sent.
     pub under_way: Option<UnderWayGuard>,
@@ -329,8 +329,8 @@ impl Outgoing {
         Outgoing { stream, parts, source, promised_bytes, under_way: None }
     }
 
-    /// Whether more of it comes from a handler.
-    pub fn waits_for_handler(&self) -> bool {
+    /// Whether more of it arrives from a handler.
+    pub fn awaits_handler(&self) -> bool {
         self.source.is_some()
     }
 
@@ -384,7 +384,7 @@ impl Outgoing {
         let mut missing = length;
         while missing > 0 {
             let Some(part) = self.parts.front_mut() else {
-                return Err(io::Error::other("a body is shorter than was said"));
+                return Err(io::Error::other("a body is shorter than its declared length"));
             };
             let (taken, is_empty) = match part {
                 BodyPart::Bytes(bytes) => {

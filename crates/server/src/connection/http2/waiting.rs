@@ -22,7 +22,7 @@ use touchstone_exchange::core::CoreState;
 
 /// How patient the connection still is.
 #[derive(Default)]
-pub struct Patience {
+pub struct ClientWaits {
     /// How slowly the client opens the windows that answers wait for; `None` if none waits.
     window_check: Option<RateCheck>,
     /// Bytes of bodies that were sent since the last wait.
@@ -50,18 +50,18 @@ enum Awaited {
     Windows,
     /// A handler.
     Handler,
-    /// Nothing: streams are open, and none of these events is needed for them.
+    /// None: streams are open, and none of these events is needed for them.
     Any,
 }
 
-impl Patience {
+impl ClientWaits {
     /// Notes bytes of bodies that were sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes as u64;
     }
 
-    /// Notes that whole frames were received; `is_new`: what has begun now is not the header block that had
-    /// begun before.
+    /// Notes that whole frames were received; `is_new`: the incomplete frame is not part of the header block
+    /// that was incomplete before.
     pub fn note_frames(&mut self, is_new: bool) {
         if is_new {
             self.head_since = None;
@@ -83,10 +83,10 @@ impl Http2 {
         let idle = self.engine.open_streams() == 0 && !self.engine.is_within_header_block();
         let planned = self.plan(&core.state.borrow(), idle);
         let Some((awaited, limit)) = planned else {
-            self.connection.give_up_on_reader();
+            self.connection.note_slow_reader();
             return self.end_impatiently().await;
         };
-        self.patience.awaited = awaited;
+        self.client_waits.awaited = awaited;
         if let Some(deadline) = &self.connection.timing.deadline {
             deadline.session.requests.set(self.connection.requests);
             match awaited {
@@ -94,10 +94,10 @@ impl Http2 {
                 _ => deadline.set(self.connection.now_ms(), limit, idle),
             }
         }
-        let is_timed = self.patience.window_check.is_some() || !self.incoming.is_empty();
+        let is_timed = self.client_waits.window_check.is_some() || !self.incoming.is_empty();
         let began = is_timed.then(Instant::now);
         let waited = poll_fn(|context| self.poll_progress(context)).await;
-        self.patience.waited = began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.client_waits.waited = began.map_or(Duration::ZERO, |began| began.elapsed());
         match &waited {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return self.end_impatiently().await,
             // What the server does until the next wait does not count.
@@ -108,7 +108,7 @@ impl Http2 {
 
     /// Informs the client that the connection ends.
     async fn end_impatiently(&mut self) -> io::Result<()> {
-        self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
+        self.engine.close(ErrorCode::NO_ERROR, "no request arrived for a long time");
         self.engine.take_output(&mut self.output);
         let _ = self.write_output().await;
         Err(io::ErrorKind::TimedOut.into())
@@ -118,22 +118,22 @@ impl Http2 {
     fn plan(&mut self, state: &CoreState, idle: bool) -> Option<(Awaited, Duration)> {
         // Requests of all sites share the connection's windows.
         let limits = &state.snapshot.patient_limits;
-        let waited = std::mem::take(&mut self.patience.waited);
+        let waited = std::mem::take(&mut self.client_waits.waited);
         let mut least = None;
         if !self.note_window_wait(limits, waited) {
             return None;
         }
-        if let Some(rate_check) = &self.patience.window_check {
+        if let Some(rate_check) = &self.client_waits.window_check {
             shorten(&mut least, Awaited::Windows, rate_check.allowance());
         }
         let begun = self.begun_body();
         if begun.is_none() && (!self.connection.input.is_empty() || self.engine.is_within_header_block()) {
-            let since = *self.patience.head_since.get_or_insert_with(Instant::now);
+            let since = *self.client_waits.head_since.get_or_insert_with(Instant::now);
             let left = limits.header_timeout.saturating_sub(since.elapsed());
             shorten(&mut least, Awaited::Head, left);
         }
         self.note_body_waits(state, waited, begun.unwrap_or_default(), &mut least);
-        least = least.or_else(|| self.waits_for_handlers().then_some((Awaited::Handler, Duration::MAX)));
+        least = least.or_else(|| self.awaits_handlers().then_some((Awaited::Handler, Duration::MAX)));
         Some(least.unwrap_or(match idle {
             true => (Awaited::Request, limits.keep_alive_timeout),
             false => (Awaited::Any, limits.stall_timeout),
@@ -142,8 +142,8 @@ impl Http2 {
 
     /// Whatever else the client sends, it must take its answers; false: it is too slow.
     fn note_window_wait(&mut self, limits: &LimitsConfig, waited: Duration) -> bool {
-        let sent_bytes = std::mem::take(&mut self.patience.sent_bytes);
-        let last = self.patience.window_check.take();
+        let sent_bytes = std::mem::take(&mut self.client_waits.sent_bytes);
+        let last = self.client_waits.window_check.take();
         if !self.engine.is_blocked() {
             return true;
         }
@@ -152,7 +152,7 @@ impl Http2 {
             None => (RateCheck::begin(MinimumRate::of_answers(limits)), Duration::ZERO),
         };
         let is_in_time = rate_check.record(sent_bytes, waited);
-        self.patience.window_check = Some(rate_check);
+        self.client_waits.window_check = Some(rate_check);
         is_in_time
     }
 
@@ -195,14 +195,14 @@ impl Http2 {
         is_body.then_some((header.stream, rest.len() as u64))
     }
 
-    fn waits_for_handlers(&self) -> bool {
-        !self.tasks.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler)
+    fn awaits_handlers(&self) -> bool {
+        !self.tasks.is_empty() || self.outgoing.iter().any(Outgoing::awaits_handler)
     }
 
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let core = self.connection.core.clone();
         if self.connection.deadline_expired(context) {
-            match self.patience.awaited {
+            match self.client_waits.awaited {
                 // The plan of the next wait refuses that body, and no other request.
                 Awaited::Body => {
                     self.connection.forget_deadline();
@@ -210,7 +210,7 @@ impl Http2 {
                 }
                 Awaited::Request => self.connection.count_timeout(Timeout::Idle),
                 Awaited::Head => self.connection.count_timeout(Timeout::Header),
-                Awaited::Windows | Awaited::Handler | Awaited::Any => self.connection.give_up_on_reader(),
+                Awaited::Windows | Awaited::Handler | Awaited::Any => self.connection.note_slow_reader(),
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

@@ -24,17 +24,17 @@ pub(super) fn by_events(events: Sender<Event>) -> ControlFunction {
 }
 
 impl Running {
-    /// Carries out a request.
+    /// Executes a request.
     pub(super) fn control(&mut self, call: &Call) -> CallAnswer {
         let Some(mut api) = self.parts.control_api.take() else {
-            return Failure::new(503, "there is no control API; the error log says why").answer();
+            return Failure::new(503, "there is no control API; the error log has the reason").answer();
         };
         let answer = api.handle(call, self);
         self.parts.control_api = Some(api);
         answer
     }
 
-    /// A reload has put this configuration in force.
+    /// A reload has applied this configuration.
     pub(super) fn control_reloaded(&mut self, opened: Opened) {
         let (parts, is_enabled) = (&mut self.parts, opened.effective.config.control.enabled);
         let done = match parts.control_api.take() {
@@ -63,7 +63,7 @@ impl Running {
         }
     }
 
-    /// Says which changes end with this process.
+    /// Logs which changes are lost when this process ends.
     pub(super) fn log_lost_changes(&self) {
         let api = self.parts.control_api.iter();
         for change in api.flat_map(|api| api.lost_at_end()) {
@@ -71,7 +71,7 @@ impl Running {
         }
     }
 
-    /// A new configuration was prepared and is not put in force: the logs stay those of the present one.
+    /// A new configuration was prepared and is not applied: the logs stay those of the present one.
     fn keep_logs(&self) {
         let parts = &self.parts;
         let config = &parts.snapshot.config;

@@ -1,8 +1,8 @@
 //! The running server: one thread that receives signals and control requests, and reloads, upgrades and
 //! stops.
 //!
-//! This thread makes every change of the server, one after another, and gives the cores orders. A long wait
-//! (for a new process to become ready) happens on a thread of its own, which reports by an event. Reloads are
+//! This thread makes every change of the server, one after another, and sends orders to the cores. A long
+//! wait (for a new process to become ready) is on a separate thread, which reports by an event. Reloads are
 //! in `reload`, upgrades in `upgrade`, and requests to the control API in `control`.
 
 mod control;
@@ -71,7 +71,7 @@ pub struct Parts {
     pub acme: AcmeManager,
     /// The admin listener.
     pub admin: Admin,
-    /// What the admin listener sees.
+    /// The state for the admin listener.
     pub view: Arc<OperatorView>,
     /// The counters.
     pub metrics: Arc<Metrics>,
@@ -91,7 +91,7 @@ pub struct Parts {
     pub connections: Arc<ConnectionCount>,
     /// Signs of life of the cores.
     pub heartbeat: Arc<Heartbeat>,
-    /// The control API, if there is one.
+    /// The control API, if it is enabled.
     pub control_api: Option<ControlApi>,
 }
 
@@ -101,7 +101,7 @@ enum Event {
     Request(Request, Reply),
     Control(Box<Call>, Sender<CallAnswer>),
     Successor(Result<ReadyNotice, String>),
-    PredecessorGone,
+    PredecessorEnded,
 }
 
 /// Why serving ends.
@@ -154,7 +154,7 @@ impl Running {
             let events = self.events.clone();
             let wait = move || {
                 predecessor.wait_for_end();
-                drop(events.send(Event::PredecessorGone));
+                drop(events.send(Event::PredecessorEnded));
             };
             std::thread::Builder::new().name("predecessor".to_string()).spawn(wait)?;
         }
@@ -169,7 +169,7 @@ impl Running {
         }
     }
 
-    /// Logs where the server listens, once everything is ready; scripts and tests wait for these lines.
+    /// Logs the addresses of the server, once all of them are ready; scripts and tests wait for these lines.
     fn announce(&self) {
         for sites in &self.parts.snapshot.listeners {
             let bound = self.parts.listening.bound().filter(|(configured, _)| *configured == sites.address);
@@ -222,7 +222,7 @@ impl Running {
                 Event::Control(call, reply) => drop(reply.send(self.control(&call))),
                 Event::Successor(Ok(ready)) => return ServeEnd::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
-                Event::PredecessorGone => self.begin_http3(),
+                Event::PredecessorEnded => self.begin_http3(),
             }
         }
     }
@@ -240,7 +240,7 @@ impl Running {
     fn stop(mut self) -> io::Result<()> {
         if let Some(upgrade) = self.upgrade.take() {
             upgrade.successor.end();
-            self.parts.error_log.warning("upgrade: given up, because the server is being stopped");
+            self.parts.error_log.warning("upgrade: cancelled, because the server is being stopped");
         }
         self.notify(&Notice::Stopping);
         self.parts.error_log.info("stopping: requests under way are finished");
@@ -293,7 +293,7 @@ impl Running {
 
     fn notify(&self, notice: &Notice<'_>) {
         if let Err(error) = self.parts.notifier.send(notice) {
-            self.parts.error_log.warning(format_args!("systemd cannot be told: {error}"));
+            self.parts.error_log.warning(format_args!("systemd cannot be notified: {error}"));
         }
     }
 
@@ -323,7 +323,9 @@ impl Running {
             "listening_udp": parts.datagrams.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
             "streams": touchstone_admin::streams_json(&touchstone_observe::metrics::stream_totals()),
-            "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals(parts.metrics.origins())),
+            "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals(
+                parts.metrics.origins(),
+            )),
             "servlets": touchstone_servlet::status::of_server(),
             "python": parts.metrics.python().status(),
             "components": touchstone_admin::components_json(&touchstone_observe::metrics::component_totals()),
@@ -334,7 +336,7 @@ impl Running {
         })
     }
 
-    /// Tells systemd that every core is alive, as long as that is true, if its watchdog is on.
+    /// Notifies systemd that all cores respond, while they do, if its watchdog is on.
     fn start_watchdog(&self) -> io::Result<()> {
         let Some(interval) = systemd::watchdog_interval().filter(|_| self.parts.notifier.is_heard()) else {
             return Ok(());
@@ -347,8 +349,7 @@ impl Running {
                 match heartbeat.silent(interval) {
                     None => drop(notifier.send(&Notice::Watchdog)),
                     Some(core) => error_log.error(format_args!(
-                        "core {core} has shown no sign of life for {interval:?}; \
-                         systemd's watchdog is not told otherwise"
+                        "core {core} has not responded for {interval:?}; systemd's watchdog is not notified"
                     )),
                 }
                 drop(notifier);

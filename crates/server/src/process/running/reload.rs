@@ -1,4 +1,5 @@
-//! Reload: applies the present configuration file as a whole, or changes nothing. Also reopens log files.
+//! Reload: applies the whole present configuration file, or keeps the previous configuration. Also reopens
+//! log files.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use crate::process::listening::{Added, addresses};
 use crate::process::socket_rights::{SocketRights, socket_rights};
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A configuration with all its files and sockets open.
 pub(super) struct OpenedConfig {
@@ -39,7 +40,7 @@ pub(super) struct OpenedConfig {
 }
 
 impl Running {
-    /// Applies the present configuration file, or changes nothing and says why.
+    /// Applies the present configuration file, or keeps the previous configuration and returns the reason.
     pub(super) fn reload(&mut self, asked_by: &str) -> Answer {
         let Some(file) = self.parts.config_file.clone() else {
             let message = format!("{asked_by}: there is no configuration file to read again");
@@ -69,7 +70,7 @@ impl Running {
         answer
     }
 
-    /// Reads the configuration, prepares everything that can fail, and then applies it.
+    /// Reads the configuration, prepares all steps that can fail, and then applies it.
     fn try_reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
         let opened = read(file)?;
         let config = &opened.effective.config;
@@ -82,7 +83,7 @@ impl Running {
         Ok(())
     }
 
-    /// Opens what the new configuration needs. The admin listener and the logs come last, because they change
+    /// Opens what the new configuration needs. The admin listener and the logs are last, because they change
     /// at once.
     pub(super) fn make_ready(&mut self, config: Config) -> Result<OpenedConfig, String> {
         let parts = &mut self.parts;
@@ -101,7 +102,7 @@ impl Running {
         .map_err(|unusable| unusable.0)?;
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
-        // The server stays the user that it is, whatever `server.user` says now: its files have this owner.
+        // The server keeps its user, with any value of `server.user`: its files have this owner.
         let rights = socket_rights(&snapshot.config, None).map_err(|error| error.0)?;
         let added = parts.listening.prepare(&wanted, parts.cores.len(), &rights).map_err(|error| error.0)?;
         let wanted_datagrams = datagram_sockets::datagram_addresses(&snapshot.config);
@@ -125,8 +126,8 @@ impl Running {
         Ok(OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector })
     }
 
-    /// Passes the new configuration to the cores, and waits until they have applied it. `orders` are what
-    /// operators want of origins.
+    /// Passes the new configuration to the cores, and waits until they have applied it. `orders` are the
+    /// operators' orders to origins.
     pub(super) fn apply(&mut self, ready: OpenedConfig, orders: &BTreeMap<OriginName, OriginOrder>) {
         // Before a core chooses an origin of a new group.
         order_origins(&self.parts.shared.services.origins, orders);
@@ -146,7 +147,7 @@ impl Running {
         let telemetry = snapshot.config.telemetry.clone();
         let is_last = collector.is_none();
         if !is_last {
-            // There must be room for spans before the cores record any.
+            // The buffer of spans must exist before the cores record any.
             parts.telemetry.apply(&telemetry, collector);
         }
         let (done, all_done) = channel();
@@ -247,7 +248,7 @@ fn when_it_changes(key: &str) -> String {
 
 /// Waits until this many cores have returned their previous snapshots, or until no other core can.
 fn wait_for_all(done: &Receiver<Arc<Snapshot>>, count: usize) -> Vec<Arc<Snapshot>> {
-    let until = Instant::now() + RELOAD_PATIENCE;
+    let until = Instant::now() + RELOAD_TIMEOUT;
     let next = || done.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
     std::iter::from_fn(next).take(count).collect()
 }

@@ -118,7 +118,7 @@ impl Running {
     /// sockets.
     pub(super) fn begin_http3(&mut self) {
         let parts = &mut self.parts;
-        parts.http3.go_on();
+        parts.http3.resume();
         let listening = &parts.listening;
         match parts.http3.open(&parts.snapshot, |address| listening.bound_ip_of(address), &parts.error_log) {
             Ok(opened) => {

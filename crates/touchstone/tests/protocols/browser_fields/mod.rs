@@ -277,20 +277,20 @@ fn what_cannot_be_is_refused_at_the_start() {
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
     };
     for (keys, reason) in [
-        ("cors = { origins = [\"*\"], credentials = true }", "'credentials' does not go with \"*\""),
+        ("cors = { origins = [\"*\"], credentials = true }", "'credentials' cannot be used with \"*\""),
         ("cors = { origins = [\"null\"] }", "every page in a sandbox"),
         ("cors = { origins = [\"https://www.example.org/\"] }", "is not an origin"),
         ("security_fields = \"strict\"", "must be \"default\", \"off\" or a table"),
         ("security_fields = { hsts_preload = true }", "'hsts_preload' needs"),
         (
             "security_fields = { content_security_policy = \"script-src {nonce}\" }",
-            "braces stand for the nonce",
+            "braces are valid only in the source of the nonce",
         ),
         ("security_fields = { frame_options = \"DENNY\" }", "is not one of DENY, SAMEORIGIN"),
         (
             "security_fields = { content_security_policy = \"script-src 'nonce-{nonce}'\" }\n\
              [[site.route]]\npath = \"/app/\"\nproxy = { to = \"http://127.0.0.1:1\" }\ncache = {}\n",
-            "'cache' does not go with a nonce",
+            "'cache' cannot be used with a nonce",
         ),
     ] {
         let said = refused(keys);

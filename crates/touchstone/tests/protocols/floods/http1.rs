@@ -27,7 +27,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         protocol: "HTTP/1",
-        name: "connections that send nothing",
+        name: "connections that send no data",
         limit: "`limits.header_timeout`, `limits.connections`",
         make: |server| until_all_end(connections(server, 200), Bytes::default()),
     },

@@ -200,7 +200,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "HTTP/2",
         name: "windows that grow by a byte, fast (data dribble, CVE-2019-9511)",
-        limit: "what comes together is answered together; 1000 frames a second for windows below 64 bytes",
+        limit: "frames that arrive together are answered together; 1000 frames a second for windows below \
+            64 bytes",
         make: |server| {
             passed_over(server, |out, number| {
                 if number == 0 {

@@ -22,7 +22,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "HTTP/3",
         name: "requests that are reset at once",
-        limit: "`limits.http3_streams` at a time; each is given up when its reset comes",
+        limit: "`limits.http3_streams` at a time; each is cancelled when its reset arrives",
         make: |server| with_connection(server, |connection, _| resets(connection)),
     },
     Attack {
@@ -84,7 +84,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "QUIC",
         name: "first packets from forged addresses (amplification)",
-        limit: "three times what came, until the address is validated",
+        limit: "three times the received bytes, until the address is validated",
         make: |server| greet(server, 20).0,
     },
     Attack {

@@ -36,7 +36,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "TLS",
         name: "early data",
-        limit: "none is taken over TCP: what comes is passed over, 16 KiB at the most",
+        limit: "none is accepted over TCP: the data is skipped, 16 KiB at the most",
         make: |server| after_hello(server, &record(23, &[0; 1000]).repeat(1000)),
     },
     Attack {

@@ -53,8 +53,8 @@ fn keys_that_the_name_server_refuses() {
         let Some(pebble) = Pebble::start(&scene.settings) else { return };
         let secret = "YW5vdGhlciBzZWNyZXQgb2YgdGhlIGtleSBvZiB0aGUgdGVzdHM=";
         for (name, secret, expected) in [
-            ("acme.key", secret, "the secret of the key acme.key is not the one that it knows (BADSIG)"),
-            ("other.key", secret, "it does not know the key other.key with this algorithm (BADKEY)"),
+            ("acme.key", secret, "it has another secret for the key acme.key (BADSIG)"),
+            ("other.key", secret, "it has no key other.key with this algorithm (BADKEY)"),
         ] {
             let dns = name_server.settings(name, secret);
             let mut server =

@@ -250,7 +250,9 @@ fn the_authority_says_when_to_renew() {
     pebble.want_renewal_now(&before);
     let server = scene.start(&text);
     server.wait_for_error_line("tells it", |line| {
-        line.contains("the authority wants the certificate of one.test renewed now (see https://why.test/)")
+        line.contains(
+            "the authority requests the renewal of the certificate of one.test now (see https://why.test/)",
+        )
     });
     wait_until("another certificate", PATIENCE, || first_certificate(&file) != before);
     drop(server);
@@ -367,7 +369,7 @@ fn an_account_that_the_authority_has_lost_is_registered_anew() {
     drop(pebble);
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
     let server = scene.start(&text(&pebble, &["one.test", "www.one.test"]));
-    server.wait_for_error_line("says so", |line| line.contains("no longer knows the account"));
+    server.wait_for_error_line("says so", |line| line.contains("has removed the account"));
     scene.wait_until_served("www.one.test", &pebble.root());
 }
 

@@ -100,7 +100,7 @@ fn id_tokens_that_are_not_right_give_no_session() {
     }
     // No part of a token or code is in the log.
     let log = server.error_text();
-    assert!(log.contains("the ID token was made for another login"), "{log}");
+    assert!(log.contains("the ID token was issued for another login"), "{log}");
     assert!(!log.contains("eyJ") && !log.contains("code 1") && !log.contains("a secret"), "{log}");
 }
 

@@ -154,7 +154,7 @@ fn tokens_that_are_not_right_end_nothing() {
     assert_eq!(status(&mut browser), 401);
     wait_until("the reason", Duration::from_secs(60), || {
         assert_eq!(send(&server, &once).status, 400);
-        server.error_text().contains("it has come before")
+        server.error_text().contains("it was received before")
     });
     assert!(!server.error_text().contains("eyJ"), "{}", server.error_text());
 }

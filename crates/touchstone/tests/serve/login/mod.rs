@@ -294,10 +294,10 @@ fn configurations_that_cannot_work_are_refused() {
         (login(", scopes = [\"email\"]"), "openid"),
         (login(", sign_in = \"/a\", callback = \"/a\""), "the same path"),
         (login(", algorithms = [\"HS256\"]"), "none of RS256"),
-        (login(", fields = { Cookie = \"sub\" }"), "cannot be made of a claim"),
+        (login(", fields = { Cookie = \"sub\" }"), "cannot have the value of a claim"),
         (login(", parameters = { state = \"x\" }"), "itself sets"),
         (login(", idle = \"9h\""), "longer than 'lifetime'"),
-        (format!("{}basic_authentication = {{ file = \"short\" }}\n", login("")), "do not go together"),
+        (format!("{}basic_authentication = {{ file = \"short\" }}\n", login("")), "exclude each other"),
         (format!("{}{route}{}", login(""), login("").replace("\"a\"", "\"b\"")), "a path of its own"),
         (format!("{}{route}{}", login(""), login(", key_file = \"long\"")), "give all of them the same file"),
         (

@@ -184,7 +184,7 @@ fn large_sessions_have_several_cookies_up_to_a_limit() {
     let mut browser = Browser::new(&server);
     let location = browser.sent_away("/alphabet.txt");
     assert_eq!(browser.come_back(&provider.sign_in(&location)).status, 502);
-    server.wait_for_error_line("what to do", |line| line.contains("ask for fewer scopes"));
+    server.wait_for_error_line("what to do", |line| line.contains("request fewer scopes"));
 }
 
 #[test]

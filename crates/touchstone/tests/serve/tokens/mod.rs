@@ -180,12 +180,12 @@ fn wrong_keys_of_the_configuration_are_named() {
         ("jwt = { keys = \"http://issuer.test/keys\" }", "must begin with https://"),
         ("jwt = { keys = \"k\", algorithms = [\"none\"] }", "\"none\" is none of RS256"),
         ("jwt = { keys = \"k\", fields = { Connection = \"sub\" } }", "Connection"),
-        ("jwt = { keys = \"k\", fields = { Cookie = \"sub\" } }", "Cookie cannot be made of a claim"),
+        ("jwt = { keys = \"k\", fields = { Cookie = \"sub\" } }", "Cookie cannot have the value of a claim"),
         ("jwt = { keys = \"k\", claims = [\"scope\"] }", "has not the form \"NAME=VALUE\""),
         ("jwt = { audience = [\"api\"] }", "needs 'keys'"),
         (
             "jwt = { keys = \"off\" }\nbasic_authentication = { file = \"off\" }",
-            "'jwt' and 'basic_authentication' do not go together",
+            "'jwt' and 'basic_authentication' exclude each other",
         ),
     ];
     for (jwt, wanted) in cases {

@@ -15,7 +15,7 @@ final class Application {
     enum State {
         /** Its first requests wait. */
         STARTING,
-        /** Requests go to it. */
+        /** It receives requests. */
         RUNNING,
         /** It is being replaced: requests wait. */
         RELOADING,
@@ -65,8 +65,8 @@ final class Application {
     }
 
     /**
-     * The version that Tomcat knows it by. Tomcat sends new requests to the last version in string order, so
-     * each generation sorts after the previous one, and before any later version in a file name.
+     * Its version in Tomcat. Tomcat sends new requests to the last version in string order, so each
+     * generation sorts after the previous one, and before any later version in a file name.
      */
     String versionOfGeneration() {
         return generation == 0 ? version : String.format("%s#%06d", version, generation);

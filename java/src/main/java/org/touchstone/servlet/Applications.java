@@ -81,7 +81,8 @@ final class Applications {
     private final List<Replaced> replaced = new CopyOnWriteArrayList<>();
     private final QuietErrors errors;
     /**
-     * The server was told at least once to hold a request. It may hold it only later, so this flag stays set.
+     * The server was requested at least once to hold a request. It may do so only later, so this flag stays
+     * set.
      */
     private volatile boolean hasHeld;
     private volatile boolean hasStopped;
@@ -183,7 +184,7 @@ final class Applications {
         return id == 1 ? "localhost" : "localhost-" + id;
     }
 
-    /** Puts the MBeans of all routes into the domain that a Tomcat uses. */
+    /** Registers the MBeans of all routes in the domain that a Tomcat uses. */
     private static final class Service extends StandardService {
         @Override
         protected String getDomainInternal() {
@@ -315,7 +316,7 @@ final class Applications {
                 changing.remove(application.name());
                 continue;
             }
-            // A file that is still being copied looks different a second later.
+            // A file that is still being copied is different a second later.
             if (!now.equals(changing.put(application.name(), now))) {
                 continue;
             }
@@ -439,8 +440,8 @@ final class Applications {
     }
 
     /**
-     * Lets an application run beside its successor, for its current requests; false if there are none, or if
-     * it has its own session manager, of which only one can run at a time.
+     * Keeps an application running beside its successor, for its current requests; false if there are none,
+     * or if it has its own session manager, of which only one can run at a time.
      */
     private boolean replace(Application application) {
         Context context = application.context;
@@ -479,7 +480,7 @@ final class Applications {
         return true;
     }
 
-    /** The cause of a failure: the outer exceptions often say only that something has failed. */
+    /** The cause of a failure: the outer exceptions often state only that an operation has failed. */
     private static String reason(Throwable failure) {
         Throwable cause = failure;
         for (int depth = 0; depth < 100 && cause.getCause() != null; depth++) {
@@ -491,7 +492,7 @@ final class Applications {
     }
 
     private Context start(Application application) {
-        // Stopping an application that was busy, for example with sockets of clients, can leave its class
+        // Stopping an application that was busy, for example with sockets of clients, can keep its class
         // loader on this thread; it has stopped, and the next application would not find its classes.
         Thread.currentThread().setContextClassLoader(Applications.class.getClassLoader());
         StandardContext context = new StandardContext();
@@ -561,7 +562,8 @@ final class Applications {
         }
     }
 
-    /** Tomcat has already logged why an application is not started; a stack trace would add nothing. */
+    /** Tomcat has already logged why an application is not started; a stack trace would add no information.
+    * */
     private static final class Refused extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -648,7 +650,7 @@ final class Applications {
                 .anyMatch(application -> application.state == Application.State.STARTING);
     }
 
-    /** Whether requests can go to every application; called for each request. */
+    /** Whether every application can receive requests; called for each request. */
     boolean areAllAvailable() {
         return unusual == null;
     }
@@ -659,7 +661,7 @@ final class Applications {
     }
 
     /**
-     * The state of a request: nothing special, or {@link Exchange#WAITS}, or its application cannot be used.
+     * The state of a request: normal, or {@link Exchange#WAITS}, or its application cannot be used.
      */
     int standing(RequestReader reader) {
         String path =

@@ -6,7 +6,7 @@ import java.util.List;
 
 /**
  * The class loaders of a route's applications that are still in memory: after a replacement there are more
- * than applications for a while, and permanently if something still refers to old classes.
+ * than applications for some time, and permanently if an object still refers to old classes.
  */
 final class ClassLoaders {
 

@@ -16,15 +16,15 @@ import org.xml.sax.InputSource;
 
 /**
  * Does on its own thread what the start of the first application would do later: it initializes slow classes
- * and parsers, in the order in which they are needed. Tomcat itself starts meanwhile. If a class is still
- * being initialized when it is needed, Java waits for it. On a single processor this gains nothing, so
- * nothing is done.
+ * and parsers, in the order in which they are needed. Tomcat itself starts at the same time. If a class is
+ * still being initialized when it is needed, Java waits for it. On a single processor this has no advantage,
+ * so it is not done.
  */
 final class EarlyStart {
 
     private static final Log LOG = LogFactory.getLog(EarlyStart.class);
 
-    /** Their initializers read locale data, search all security providers, and the like. */
+    /** Their initializers read locale data, search all security providers, and so on. */
     private static final String[] CLASSES = {
         "org.apache.tomcat.util.http.CookieProcessorBase",
         "org.apache.catalina.util.SessionIdGeneratorBase",

@@ -38,8 +38,9 @@ import org.apache.tomcat.util.net.SocketWrapperBase;
  * another, until one fails: then a thread of the application may still hold its objects, and another exchange
  * takes its place.
  *
- * <p>A request that is answered at once costs one call from the server and none back. The server is called
- * only for the rest: more of a body, an answer longer than the buffer, or a request that runs asynchronously.
+ * <p>A request that is answered at once needs one call from the server and none to the server. The server is
+ * called only for the rest: more of a body, an answer longer than the buffer, or a request that runs
+ * asynchronously.
  */
 final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuffer {
 
@@ -53,7 +54,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     /** It waits in the server for an application that is being started. */
     static final int WAITS = 4 << 28;
 
-    /** The note in which {@link Returns} finds the exchange. Tomcat's own notes come first. */
+    /** The note in which {@link Returns} finds the exchange. Tomcat's own notes are first. */
     static final int NOTE = 30;
 
     private final Applications applications;
@@ -112,8 +113,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         lock.lock();
         try {
             begin(length);
-            // It counts as in progress before it checks, so that a thread that replaces an application sees
-            // it, or makes it wait.
+            // It counts as in progress before it checks, so that a thread that replaces an application finds
+            // it, or delays it.
             int standing = applications.areAllAvailable() ? DONE : applications.standing(reader);
             if (standing != DONE) {
                 end();
@@ -152,7 +153,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** Lets Tomcat continue with the request; if that ends it, notifies the server and returns true. */
+    /** Continues the request in Tomcat; if that ends it, notifies the server and returns true. */
     private boolean goOn(SocketEvent event) {
         int result;
         try {
@@ -222,7 +223,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return result;
     }
 
-    /** Gives the slab to another exchange, which answers its next request. */
+    /** Passes the slab to another exchange, which answers its next request. */
     private void replace() {
         if (!isReplaced) {
             isReplaced = true;
@@ -246,7 +247,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     private void end() {
-        // A thread that an application has left behind may be writing.
+        // A thread of a stopped application may be writing.
         synchronized (out) {
             isUnderWay = false;
         }
@@ -685,7 +686,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return length;
     }
 
-    /** Reads more of the body; false if there is none, now or at all. */
+    /** Reads more of the body; false if there is none yet, or no more. */
     private boolean load(boolean waits) throws IOException {
         checkUnderWay();
         if (bodyHasEnded) {
@@ -924,7 +925,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** The application that the request is in; null if unknown, or if it has left it. */
+    /** The application of the request; null if unknown, or if the request has ended there. */
     private Object context() {
         UpgradeToken token = upgradeToken;
         if (token != null) {

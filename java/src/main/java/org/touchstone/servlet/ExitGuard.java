@@ -43,7 +43,7 @@ public final class ExitGuard {
             try {
                 return rewrite(bytes);
             } catch (RuntimeException exception) {
-                // A class with an unknown format is left to the machine, which checks it.
+                // A class with an unknown format is not changed; the machine checks it.
                 return null;
             }
         }

@@ -1,6 +1,6 @@
 package org.touchstone.servlet;
 
-/** Advice for errors whose messages say only that something is missing. */
+/** Advice for errors whose messages state only that a class is missing. */
 enum Hint {
 
     /** An application whose tag libraries another server has provided. */

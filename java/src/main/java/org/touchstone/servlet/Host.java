@@ -15,7 +15,7 @@ import org.apache.catalina.core.StandardServer;
 import org.apache.catalina.startup.CatalinaBaseConfigurationSource;
 import org.apache.tomcat.util.file.ConfigFileLoader;
 
-/** The functions that the server calls: the only class that it knows. */
+/** The functions that the server calls: the only class that it uses. */
 public final class Host {
 
     private static final Map<Integer, Applications> APPLICATIONS = new ConcurrentHashMap<>();
@@ -141,7 +141,7 @@ public final class Host {
         APPLICATIONS.get(id).awaitStart();
     }
 
-    /** Stops everything; sessions are stored. */
+    /** Stops all applications; sessions are stored. */
     public static void stop() throws LifecycleException {
         APPLICATIONS.keySet().forEach(Host::close);
         server.stop();

@@ -11,7 +11,7 @@ import org.apache.coyote.RequestGroupInfo;
 import org.apache.coyote.UpgradeProtocol;
 import org.apache.tomcat.util.net.SSLHostConfig;
 
-/** The protocol of a connector without sockets: requests come as calls from the server. */
+/** The protocol of a connector without sockets: requests arrive as calls from the server. */
 final class InProcessProtocol implements ProtocolHandler {
 
     private final String id;

@@ -9,7 +9,7 @@ final class JarScan {
 
     /**
      * Libraries without any of these, from Tomcat's own conf/catalina.properties. The same names are skipped
-     * as in Tomcat, and no others: an application may have such things in any of its jars.
+     * as in Tomcat, and no others: an application may have such classes in any of its jars.
      */
     private static final String LEFT_OUT = "annotations-api.jar,ant-junit*.jar,ant-launcher*.jar,ant*.jar,"
             + "asm-*.jar,aspectj*.jar,bcel*.jar,biz.aQute.bnd*.jar,bootstrap.jar,catalina-ant.jar,"

@@ -4,7 +4,7 @@ package org.touchstone.servlet;
 final class Json {
 
     private final StringBuilder text = new StringBuilder("{");
-    /** The closing brackets of everything that is open. */
+    /** The closing brackets of all open objects and arrays. */
     private final StringBuilder open = new StringBuilder("}");
 
     /** A whole number. */

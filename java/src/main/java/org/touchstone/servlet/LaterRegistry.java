@@ -16,7 +16,7 @@ import org.apache.tomcat.util.modeler.ManagedBean;
 import org.apache.tomcat.util.modeler.Registry;
 
 /**
- * Tomcat's MBean registry, which registers nothing before the first applications run: reading the
+ * Tomcat's MBean registry, which registers no bean before the first applications run: reading the
  * descriptions of all beans takes a third of Tomcat's start time, and no request needs them.
  */
 final class LaterRegistry extends Registry {
@@ -26,8 +26,8 @@ final class LaterRegistry extends Registry {
     private final Map<ObjectName, Bean> waiting = new LinkedHashMap<>();
     private final Queue<Package> packages = new ConcurrentLinkedQueue<>();
     /**
-     * Held while descriptions are read, so that nothing is found missing that is about to be there. A thread
-     * that holds the registry may wait for it, not the other way round.
+     * Held while descriptions are read, so that a bean that is being registered is not reported as missing. A
+     * thread that holds the registry may wait for it, not the other way round.
      */
     private final Object describing = new Object();
     private boolean hasBegun;
@@ -59,7 +59,7 @@ final class LaterRegistry extends Registry {
         }
         describe();
         while (registerNext()) {
-            // One at a time, so that an application that starts meanwhile need not wait for all.
+            // One at a time, so that an application that starts at the same time need not wait for all.
             Thread.yield();
         }
     }
@@ -74,8 +74,8 @@ final class LaterRegistry extends Registry {
     }
 
     /**
-     * Tomcat asks for the descriptions of an application's resources (JNDI) while it starts, and logs that
-     * there are none. Applications without such do not wait for them.
+     * Tomcat requests the descriptions of an application's resources (JNDI) while it starts, and logs that
+     * there are none. Applications without resources do not wait for them.
      */
     @Override
     public ManagedBean findManagedBean(String name) {
@@ -135,7 +135,7 @@ final class LaterRegistry extends Registry {
                 return super.getMBeanServer();
             }
         }
-        // Tomcat asks for it while it starts, and calls it later.
+        // Tomcat requests it while it starts, and calls it later.
         return (MBeanServer) Proxy.newProxyInstance(LaterRegistry.class.getClassLoader(),
                 new Class<?>[] {MBeanServer.class}, (proxy, method, arguments) -> {
                     try {

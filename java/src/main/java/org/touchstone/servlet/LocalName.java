@@ -7,7 +7,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * The name of an address that the server listens on, for {@code getLocalName}. It is looked up once, on its
- * own thread: requests do not wait for a name server, and see the address until the name is known.
+ * own thread: requests do not wait for a name server, and get the address until the name is available.
  */
 final class LocalName {
 
@@ -40,7 +40,7 @@ final class LocalName {
 
     private void lookUp() {
         try {
-            // This does not look up the digits, only the name that belongs to them.
+            // This does not resolve the digits, only looks up the name for them.
             InetAddress found = InetAddress.getByName(address);
             if (!found.isAnyLocalAddress()) {
                 text = found.getHostName();

@@ -8,14 +8,14 @@ package org.touchstone.servlet;
  */
 final class Native {
 
-    /** Nothing more will come. */
+    /** There are no more bytes. */
     static final int END = -1;
     /** The client has disconnected, or its body broke off. */
     static final int GONE = -2;
-    /** The output is not a valid answer; the log says why. */
+    /** The output is not a valid answer; the log has the reason. */
     static final int REFUSED = -3;
 
-    /** A flag of {@link #drain}: send everything now. */
+    /** A flag of {@link #drain}: send all bytes now. */
     static final int FLUSH = 1;
     /** A flag of {@link #drain}: the caller must not wait. */
     static final int NO_WAIT = 2;
@@ -32,7 +32,7 @@ final class Native {
     /** How many bytes of the body can be read without waiting. */
     static native int available(int slab);
 
-    /** Asks for an event when something can be read, or the body has ended. */
+    /** Requests an event when bytes can be read, or the body has ended. */
     static native void wantRead(int slab);
 
     /**
@@ -44,7 +44,7 @@ final class Native {
     /** Whether more can be written without waiting; if not, an event follows when it can. */
     static native boolean canWrite(int slab);
 
-    /** Ends an asynchronous request, with the contents of the second buffer; the slab is given back. */
+    /** Ends an asynchronous request, with the contents of the second buffer; the slab is returned. */
     static native void finish(int slab, int length, boolean isWhole);
 
     /** The time of a request is over: its answer ends now. The thread that works on it keeps the slab. */

@@ -8,7 +8,7 @@ import org.apache.tomcat.util.net.SocketEvent;
 import org.apache.tomcat.util.net.SocketProcessorBase;
 import org.apache.tomcat.util.net.SocketWrapperBase;
 
-/** The endpoint that Tomcat requires for a connection after a switch of protocols. It listens on nothing. */
+/** The endpoint that Tomcat requires for a connection after a switch of protocols. It has no listener. */
 final class NoEndpoint extends AbstractEndpoint<Integer, Integer> {
 
     private static final Log LOG = LogFactory.getLog(NoEndpoint.class);

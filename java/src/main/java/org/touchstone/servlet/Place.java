@@ -12,7 +12,7 @@ import java.util.Set;
 /**
  * A directory that one application at a time uses while it runs: for its unpacked files, and for files that
  * Tomcat keeps for it, such as compiled pages. If two applications run beside each other, because one
- * replaces the other, each has its own; so have those of two servers, if one takes over from the other.
+ * replaces the other, each has its own; the same applies to those of two servers, if one replaces the other.
  *
  * <p>The first directory of an application is always the same, so that compiled pages are found again after a
  * restart.
@@ -79,7 +79,7 @@ final class Place {
     }
 
     /**
-     * Notes what the pages are compiled from and with, and removes pages compiled from anything else.
+     * Notes what the pages are compiled from and with, and removes pages compiled from other sources.
      * Archives that are built reproducibly give all their files the same time, so times do not distinguish
      * the pages of two versions.
      */

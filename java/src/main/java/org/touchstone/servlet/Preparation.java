@@ -85,8 +85,8 @@ final class Preparation {
         } finally {
             remove(unpacked);
         }
-        // If the WAR was replaced meanwhile, it will be converted again soon, and must not be stored with the
-        // old key.
+        // If the WAR was replaced during the conversion, it will be converted again soon, and must not be
+        // stored with the old key.
         if (key != null && key.equals(KeptConversions.key(source, converts))) {
             kept.keep(application, key, work);
         }
@@ -163,7 +163,7 @@ final class Preparation {
             } else if (isLookedAt(name)) {
                 byte[] bytes = content.readAllBytes();
                 // A page may import in either quotes, several at once, or name classes where it uses them;
-                // comments and texts may contain anything, so a page with both names counts as new.
+                // comments and texts may contain the names too, so a page with both names counts as new.
                 boolean isNewPage = !name.endsWith(".class") && contains(bytes, NEW_WORD);
                 boolean isOldPage = !name.endsWith(".class") && contains(bytes, OLD_WORD);
                 isOwnOld |= contains(bytes, OLD_NAME) || isOldPage && !isNewPage;

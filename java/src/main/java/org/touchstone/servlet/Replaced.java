@@ -5,7 +5,7 @@ import org.apache.catalina.Context;
 
 /**
  * An application that was replaced but still has requests. It runs beside the new one, which gets every new
- * request, until the last of its own has ended or its time is over.
+ * request, until the last of its own has ended or its time limit is reached.
  */
 record Replaced(
         Application application, String name, Context context, Place place, long untilNanos,

@@ -10,7 +10,7 @@ import org.apache.tomcat.util.http.MimeHeaders;
 
 /**
  * Writes the head of an answer to the slab: the length of the field lines, the status, the length of the
- * body; free space, in which the server can put a whole head before the body; then the lines as they are
+ * body; free space, in which the server can write a whole head before the body; then the lines as they are
  * sent.
  *
  * <p>The server writes the fields of the connection: the framing of the body, the date, and whether the
@@ -89,7 +89,7 @@ final class ResponseHead {
     }
 
     private static boolean isConnections(MessageBytes name, int status) {
-        // There are few names and their lengths differ, so all other names cost nothing.
+        // There are few names and their lengths differ, so all other names need no comparison.
         switch (name.getLength()) {
             case 4:
                 return name.equalsIgnoreCase("Date");

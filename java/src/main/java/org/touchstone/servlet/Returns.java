@@ -8,8 +8,8 @@ import org.apache.catalina.connector.Response;
 import org.apache.catalina.valves.ValveBase;
 
 /**
- * Tells an {@link Exchange} that the application has returned: an answer that is closed before that is sent
- * at once. An exchange whose asynchronous request has failed is not used again.
+ * Notifies an {@link Exchange} that the application has returned: an answer that is closed before that is
+ * sent at once. An exchange whose asynchronous request has failed is not used again.
  */
 final class Returns extends ValveBase {
 

@@ -21,8 +21,8 @@ import org.apache.juli.logging.LogFactory;
 
 /**
  * The sessions of one application. They are stored when it stops and read when it starts, as in Tomcat's own
- * manager. If an application is replaced while requests are still in the old one, both run for a while. Then
- * the new one takes over each session when it is first needed, and the rest when the old one stops.
+ * manager. If an application is replaced while requests are still in the old one, both run for some time.
+ * Then the new one takes over each session when it is first needed, and the rest when the old one stops.
  *
  * <p>A session that is taken over is a copy with the new application's classes. A request that is still in
  * the old application keeps its session; later changes there are not copied.

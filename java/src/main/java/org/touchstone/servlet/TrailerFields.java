@@ -10,7 +10,7 @@ import org.apache.tomcat.util.http.parser.HttpParser;
 /** Fields after the body of a request or of an answer (RFC 9110 section 6.5). */
 final class TrailerFields {
 
-    /** More fields of a request are left out. */
+    /** Further fields of a request are omitted. */
     static final int MOST_FIELDS = 100;
 
     /**
@@ -41,7 +41,7 @@ final class TrailerFields {
             int colon = text.indexOf(':', at);
             String name = colon < at || colon > end ? "" : text.substring(at, colon);
             if (mayBe(name)) {
-                // Applications find them in small letters, as the API says
+                // Applications get the names in lower case, as the API requires
                 // (HttpServletRequest.getTrailerFields).
                 into.addValue(name.toLowerCase(Locale.ENGLISH))
                         .setString(text.substring(colon + 1, end).trim());

@@ -16,8 +16,8 @@ import java.util.zip.ZipOutputStream;
 
 /**
  * Starts Tomcat with a WAR of one page and one servlet and requests both, so that the virtual machine can
- * archive the classes that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and
- * check them at each start.
+ * archive the classes that are loaded during this run ({@code -XX:ArchiveClassesAtExit}) and need not load
+ * and check them at each start.
  */
 public final class Training {
 

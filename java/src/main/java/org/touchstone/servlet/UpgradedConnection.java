@@ -106,7 +106,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
     }
 
     /**
-     * Something may be read or written, or the client has disconnected. Called with the exchange's lock held.
+     * Bytes may be read or written, or the client has disconnected. Called with the exchange's lock held.
      */
     void event(SocketEvent event) {
         SocketState state = SocketState.CLOSED;
@@ -226,7 +226,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         protocol.getExecutor().execute(runnable);
     }
 
-    /** Handlers may close on any thread; the slab is given back under the exchange's lock. */
+    /** Handlers may close on any thread; the slab is returned under the exchange's lock. */
     @Override
     public void close() {
         if (closed.compareAndSet(false, true)) {

@@ -1,8 +1,8 @@
 //! Calls programs directly from an HTTP/1 connection: the handler gets a plain GET in the connection's
 //! buffer. The answer is sent in the same turn, or when it arrives (see [`pending`](super::pending)).
 //!
-//! Only if nothing but the program is involved: no rewrites, fields or error pages of the site, and no access
-//! rules that would have to wait. All other requests take the exchange.
+//! This applies only if the program alone is involved: there are no rewrites, fields or error pages of the
+//! site, and no access rules that would have to wait. The exchange serves all other requests.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -38,8 +38,8 @@ const TOGETHER_BYTES: usize = 2 * 1024;
 const KEPT_BYTES: usize = 256 * 1024;
 
 impl Connection {
-    /// Lets the program of a route answer the request in `state.head`, if it can do so at once.
-    pub(super) fn ask_program(
+    /// Calls the program of a route for the request in `state.head`, if it can answer at once.
+    pub(super) fn call_program(
         &mut self,
         state: &mut CoreState,
         bytes: &[u8],
@@ -50,7 +50,7 @@ impl Connection {
         let core = self.core.clone();
         let callers = core.callers.as_ref();
         let is_on_thread = callers.is_some();
-        if !self.may_ask_program(state, site, is_on_thread, last) {
+        if !self.may_call_program(state, site, is_on_thread, last) {
             return CacheAttempt::Not;
         }
         let snapshot = state.snapshot.clone();
@@ -92,7 +92,7 @@ impl Connection {
             host,
             client,
             is_from_trusted_proxy: is_trusted,
-            server: self.listener.address.told(tls.is_some()),
+            server: self.listener.address.for_programs(tls.is_some()),
             tls: tls.as_deref(),
             user: None,
             id: "",
@@ -109,10 +109,10 @@ impl Connection {
                 };
             let progress = progress_of(&snapshot, self.peer.address, None, site, &program);
             note_claims(&progress, identity);
-            let made = ReadyAnswer { answered, progress, started, snapshot };
+            let ready_answer = ReadyAnswer { answered, progress, started, snapshot };
             return match is_written {
-                true => self.give_now(state, bytes, made, Body::Called(&mut **caller), last),
-                false => self.give(state, bytes, made, last),
+                true => self.send_now(state, bytes, ready_answer, Body::Called(&mut **caller), last),
+                false => self.send_or_wait(state, bytes, ready_answer, last),
             };
         }
         let Some(admitted) = program.admit(&view) else { return CacheAttempt::Not };
@@ -132,13 +132,13 @@ impl Connection {
         let answered =
             ExchangeAnswer { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
         let ready = ReadyAnswer { answered, progress, started, snapshot };
-        let hit = self.give_immediate(state, bytes, ready, (immediate, handler, &written), last);
+        let hit = self.send_immediate(state, bytes, ready, (immediate, handler, &written), last);
         keep_for_next(&mut state.written, written);
         hit
     }
 
-    /// Gives what a handler has answered, or waits for it. `ready` has everything but the answer.
-    fn give_immediate(
+    /// Sends the answer of a handler, or waits for it. `ready` has all data except the answer.
+    fn send_immediate(
         &mut self,
         state: &mut CoreState,
         bytes: &[u8],
@@ -149,11 +149,11 @@ impl Connection {
         match immediate {
             ImmediateAnswer::Written(answer) => {
                 ready.answered.answer = answer;
-                self.give_now(state, bytes, ready, Body::Bytes(written), last)
+                self.send_now(state, bytes, ready, Body::Bytes(written), last)
             }
             ImmediateAnswer::Answer(answer) => {
                 ready.answered.answer = answer;
-                self.give(state, bytes, ready, last)
+                self.send_or_wait(state, bytes, ready, last)
             }
             waits => CacheAttempt::Pending(Box::new(PendingAnswer::new(ready, handler, waits))),
         }
@@ -164,7 +164,7 @@ impl Connection {
     }
 
     /// Whether programs of the site may answer the request in `state.head` at once.
-    fn may_ask_program(&self, state: &CoreState, site: usize, is_on_thread: bool, last: bool) -> bool {
+    fn may_call_program(&self, state: &CoreState, site: usize, is_on_thread: bool, last: bool) -> bool {
         // During a call, no other request may wait on this thread.
         let is_alone = !is_on_thread || (last && state.gathered.is_empty());
         let may_answer = |rules: &SiteRules| match is_on_thread {
@@ -181,31 +181,31 @@ impl Connection {
     }
 
     /// Sends an answer now, if its whole body is available.
-    fn give(
+    fn send_or_wait(
         &mut self,
         state: &mut CoreState,
         bytes: &[u8],
-        mut made: ReadyAnswer,
+        mut ready_answer: ReadyAnswer,
         last: bool,
     ) -> CacheAttempt {
-        match take_whole_body(&mut made.answered.answer) {
-            Some(body) => self.give_now(state, bytes, made, Body::Bytes(&body), last),
-            None => CacheAttempt::Ready(Box::new(made.with_site_fields())),
+        match complete_body(&mut ready_answer.answered.answer) {
+            Some(body) => self.send_now(state, bytes, ready_answer, Body::Bytes(&body), last),
+            None => CacheAttempt::Ready(Box::new(ready_answer.with_site_fields())),
         }
     }
 
     /// Sends an answer whose whole body is `body`, or collects it with others.
-    pub(super) fn give_now(
+    pub(super) fn send_now(
         &mut self,
         state: &mut CoreState,
         bytes: &[u8],
-        made: ReadyAnswer,
+        ready_answer: ReadyAnswer,
         body: Body<'_>,
         last: bool,
     ) -> CacheAttempt {
-        let made = made.with_site_fields();
+        let ready_answer = ready_answer.with_site_fields();
         let form = self.form(state);
-        let answer = &made.answered.answer;
+        let answer = &ready_answer.answered.answer;
         let (framing, mut body) = match answer.framing(false, true) {
             Framing::None => (Framing::None, Body::Bytes(&[])),
             _ => (Framing::Length(body.bytes().len() as u64), body),
@@ -234,25 +234,25 @@ impl Connection {
             origin: self.origin(protocol_of(&received)),
             received: Some((&received, bytes)),
             unread_line: &[],
-            table: &made.snapshot.route_table,
-            progress: &made.progress,
-            client: made.answered.client,
-            user: made.answered.user.as_deref(),
+            table: &ready_answer.snapshot.route_table,
+            progress: &ready_answer.progress,
+            client: ready_answer.answered.client,
+            user: ready_answer.answered.user.as_deref(),
             status: answer.status,
             body_bytes: body_bytes as u64,
-            started: made.started,
+            started: ready_answer.started,
         };
         accounting::note(state, request);
-        drop(made.progress.take_under_way());
+        drop(ready_answer.progress.take_under_way());
         state.head = received;
         CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
     }
 
-    /// Sends an answer that was made at once but whose body is still to come.
-    pub(super) async fn give_made(&mut self, made: ReadyAnswer) -> ConnectionStep {
+    /// Sends an answer that was ready at once but whose body has not arrived yet.
+    pub(super) async fn send_ready(&mut self, ready_answer: ReadyAnswer) -> ConnectionStep {
         let Some(received) = self.take_head() else { return ConnectionStep::Close };
-        let ReadyAnswer { answered, progress, started, snapshot } = made;
-        self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
+        let ReadyAnswer { answered, progress, started, snapshot } = ready_answer;
+        self.complete_request(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }
 }
 
@@ -333,7 +333,7 @@ fn name_of_user(admitted: &AdmittedRequest) -> Option<Box<str>> {
 }
 
 /// The body, if it is complete and in one piece.
-fn take_whole_body(answer: &mut Answer) -> Option<Bytes> {
+fn complete_body(answer: &mut Answer) -> Option<Bytes> {
     match answer.body.as_mut_slice() {
         [] => Some(Bytes::new()),
         [BodyPart::Bytes(bytes)] => Some(std::mem::take(bytes)),
