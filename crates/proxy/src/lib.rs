@@ -18,7 +18,8 @@
 //! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin of several routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
 //! | `attempt`, `origin_attempt`, `http1`, `http2`, `http3`, `stream_exchange`, `tunnel` | a request |
-//! | `sessions`, `core_sessions`, `http2_connection`, `http3_connection`, `quic` | connections that many requests share |
+//! | `sessions`, `core_sessions` | connections that many requests share |
+//! | `http2_connection`, `http3_connection`, `quic` | such connections of each version |
 //! | `body_limits` | how much of a response is buffered |
 //! | `span` | attempts as spans of the trace of their request |
 //! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |

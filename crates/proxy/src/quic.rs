@@ -60,8 +60,11 @@ static TRANSPORT: LazyLock<Arc<TransportConfig>> = LazyLock::new(|| {
     Arc::new(transport)
 });
 
+/// A core's endpoints by address.
+type Endpoints = BTreeMap<SocketAddr, Weak<QuicEndpoint>>;
+
 thread_local! {
-    static OF_CORE: RefCell<BTreeMap<SocketAddr, Weak<QuicEndpoint>>> = const { RefCell::new(BTreeMap::new()) };
+    static OF_CORE: RefCell<Endpoints> = const { RefCell::new(Endpoints::new()) };
 }
 
 /// A core's endpoint for one address. It exists while there are connections to that address.
@@ -252,21 +255,11 @@ mod tests {
 
     #[test]
     fn alerts_are_told_from_other_errors() {
-        let error = |code: u8| {
-            ConnectionError::TransportError(quinn::TransportError {
-                code: TransportErrorCode::crypto(code),
-                frame: None,
-                reason: "why".to_string(),
-            })
-        };
-        assert_eq!(alert_of(&error(48)).as_deref(), Some("why"));
-        assert!(alert_of(&error(120)).is_some_and(|what| what.contains("does not speak HTTP/3")));
-        let other = quinn::TransportError {
-            code: TransportErrorCode::PROTOCOL_VIOLATION,
-            frame: None,
-            reason: String::new(),
-        };
-        assert_eq!(alert_of(&ConnectionError::TransportError(other)), None);
+        let error = |code: TransportErrorCode| ConnectionError::TransportError(code.into());
+        assert!(alert_of(&error(TransportErrorCode::crypto(48))).is_some());
+        let spoken = alert_of(&error(TransportErrorCode::crypto(120)));
+        assert!(spoken.is_some_and(|what| what.contains("does not speak HTTP/3")));
+        assert_eq!(alert_of(&error(TransportErrorCode::PROTOCOL_VIOLATION)), None);
         assert_eq!(alert_of(&ConnectionError::TimedOut), None);
     }
 

@@ -352,7 +352,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
                 },
                 Choice {
                     word: "2",
-                    meaning: "HTTP/2, with TLS or without (\"prior knowledge\", h2c); gRPC needs it or HTTP/3",
+                    meaning: "HTTP/2, with TLS or without (\"prior knowledge\", h2c); gRPC needs it or \
+                        HTTP/3",
                     set: |proxy| proxy.version = Version::Http2,
                 },
                 Choice {
@@ -382,8 +383,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connect_timeout",
             default: Some("\"5s\""),
             example: "\"1s\"",
-            documentation: "How long it may take to connect, or with HTTP/3 until the first answer; if a host \
-                has several addresses, each is tried for its share of the time.",
+            documentation: "How long it may take to connect, or with HTTP/3 until the first answer; if a \
+                host has several addresses, each is tried for its share of the time.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,

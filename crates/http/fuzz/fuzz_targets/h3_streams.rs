@@ -1,5 +1,5 @@
-//! Any bytes as the streams of an HTTP/3 client or server: no panic, the same whatever the pieces are that they come
-//! in, and within the limits. What is decoded of a field section can be encoded and decoded again.
+//! Any bytes as the streams of an HTTP/3 client or server: no panic, the same whatever the pieces are that
+//! they come in, and within the limits. What is decoded of a field section can be encoded and decoded again.
 //!
 //! The first byte chooses the stream's kind and the size of the pieces.
 #![no_main]

@@ -79,7 +79,8 @@ impl RequestStream {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame;
+    use super::super::frame::{self, FrameType};
+    use super::super::qpack;
     use super::*;
     use proptest::prelude::*;
 

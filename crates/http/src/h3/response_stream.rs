@@ -1,5 +1,5 @@
-//! The stream of a response as a client reads it (RFC 9114 section 4.1): interim responses, the header section
-//! of the final one, a body, optional trailers.
+//! The stream of a response as a client reads it (RFC 9114 section 4.1): interim responses, the header
+//! section of the final one, a body, optional trailers.
 //!
 //! Anything that two programs could read differently is malformed, as in requests.
 

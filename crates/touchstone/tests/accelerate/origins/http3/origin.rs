@@ -334,17 +334,7 @@ async fn serve(shared: &Shared, mut send: SendStream, mut request: Request) -> R
             send.write_all(&head(200, &fields)).await.map_err(gone)?;
             return send.finish().map_err(|error| error.to_string());
         }
-        "/app/grpc" => {
-            send.write_all(&head(200, &[("content-type", "application/grpc")])).await.map_err(gone)?;
-            // Each piece is returned as soon as it comes.
-            while let Some(piece) = request.next().await? {
-                send.write_all(&data(&piece)).await.map_err(gone)?;
-            }
-            let status = if request.field("te") == "trailers" { "0" } else { "13" };
-            let fields = [("grpc-status", status), ("grpc-message", "fine")];
-            send.write_all(&section(&fields)).await.map_err(gone)?;
-            return send.finish().map_err(|error| error.to_string());
-        }
+        "/app/grpc" => return grpc(send, request).await,
         // Answered before the body is read.
         "/app/early" => {
             let bytes = [head(403, &[("content-length", "5")]), data(b"early")].concat();
@@ -355,6 +345,19 @@ async fn serve(shared: &Shared, mut send: SendStream, mut request: Request) -> R
         _ => return repeat(shared, send, request, id).await,
     }
     Ok(())
+}
+
+/// Returns each piece as soon as it comes, and trailers after the last.
+async fn grpc(mut send: SendStream, mut request: Request) -> Result<(), String> {
+    let gone = |error: quinn::WriteError| error.to_string();
+    send.write_all(&head(200, &[("content-type", "application/grpc")])).await.map_err(gone)?;
+    while let Some(piece) = request.next().await? {
+        send.write_all(&data(&piece)).await.map_err(gone)?;
+    }
+    let status = if request.field("te") == "trailers" { "0" } else { "13" };
+    let fields = [("grpc-status", status), ("grpc-message", "fine")];
+    send.write_all(&section(&fields)).await.map_err(gone)?;
+    send.finish().map_err(|error| error.to_string())
 }
 
 fn goaway(id: u64) -> Vec<u8> {
