@@ -100,7 +100,7 @@ fn read_response(list: &FieldList) -> Result<ResponseHead, StreamError> {
         return malformed("a response without :status");
     };
     let status = match list.value(first) {
-        [digits @ ..] if first.known == KnownName::Status && digits.len() == 3 => decimal::parse(digits),
+        digits if first.known == KnownName::Status && digits.len() == 3 => decimal::parse(digits),
         _ => None,
     };
     let Some(status) = status.and_then(|status| u16::try_from(status).ok()).filter(|status| *status >= 100)
