@@ -14,18 +14,20 @@ use touchstone_handler::request::Request;
 use touchstone_handler::trace::{ActiveSpan, RequestTrace};
 use touchstone_http::request::Method;
 
-use super::connections::ConnectionGrant;
+use super::connections::{Connection, ConnectionGrant, ConnectionPermit};
 use super::failure::{Failure, TimedStep};
 use super::fields::{Outbound, hash_key, max_forwards};
 use super::forwarded;
 use super::group::Group;
-use super::http2_sessions::SessionUse;
+use super::http2_connection::Http2Connection;
+use super::http3_connection::Http3Connection;
 use super::origin::Opened;
 use super::origin_attempt::OriginAttempt;
 use super::proxy_header;
 use super::request_body::RequestBody;
+use super::sessions::{Multiplexed, SessionUse, Sessions};
 use super::version::Version;
-use super::{grpc, http1, http2, span};
+use super::{grpc, http1, http2, http2_connection, http3, http3_connection, span};
 use touchstone_upstream::Balance;
 use touchstone_upstream::clock::now_ms;
 
@@ -52,8 +54,20 @@ struct Call {
 
 /// A connection for a request.
 enum Link {
-    Http1(Box<super::connections::Connection>),
-    Http2(SessionUse),
+    Http1(Box<Connection>),
+    Http2(SessionUse<Http2Connection>),
+    Http3(SessionUse<Http3Connection>),
+}
+
+impl Link {
+    /// The version of HTTP, as spans name it.
+    fn version(&self) -> &'static str {
+        match self {
+            Link::Http1(_) => "1.1",
+            Link::Http2(_) => "2",
+            Link::Http3(_) => "3",
+        }
+    }
 }
 
 /// Answers a request through the origins of a group.
@@ -212,13 +226,13 @@ async fn attempt(
         let began = span.is_some().then(Instant::now);
         let (link, is_kept) = link(&origin_attempt, call, stale >= MOST_STALE).await?;
         if let (Some(span), Some(began)) = (&mut *span, began) {
-            let version = if matches!(link, Link::Http1(_)) { "1.1" } else { "2" };
-            span::note_connection(span, is_kept, version, began.elapsed());
+            span::note_connection(span, is_kept, link.version(), began.elapsed());
         }
         let (group, index) = (origin_attempt.group().clone(), origin_attempt.index());
         let result = match link {
             Link::Http1(connection) => http1::call(origin_attempt, *connection, outbound, &call.body).await,
             Link::Http2(session) => http2::call(origin_attempt, session, outbound, &call.body).await,
+            Link::Http3(session) => http3::call(origin_attempt, session, outbound, &call.body).await,
         };
         // RFC 9112 section 9.3.1: the origin may close a connection at the moment when it is used again.
         let is_stale = match &result {
@@ -238,49 +252,98 @@ async fn attempt(
 /// A connection for the request, and whether it has served other requests. `is_new`: it must be a new one.
 async fn link(origin_attempt: &OriginAttempt, call: &Call, is_new: bool) -> Result<(Link, bool), Failure> {
     let (settings, group) = (origin_attempt.settings(), origin_attempt.group());
-    let only_http1 = settings.version == Version::Http11 || call.outbound.switches();
-    let is_own = settings.proxy_header.is_some();
-    if only_http1 {
-        return open(origin_attempt, call, !is_new && !is_own, true).await;
+    if settings.version == Version::Http11 || call.outbound.switches() {
+        let wants_kept = !is_new && settings.proxy_header.is_none();
+        return match grant(origin_attempt, wants_kept).await? {
+            ConnectionGrant::Kept(connection) => Ok((Link::Http1(connection), true)),
+            ConnectionGrant::New(permit) => open(origin_attempt, call, permit, true).await,
+        };
     }
     let sessions = &group.sessions[origin_attempt.index()];
-    let most_uses = settings.connections.most_uses;
-    let find = || if is_new { None } else { sessions.find(most_uses) };
-    if let Some(session) = find() {
-        return Ok((Link::Http2(session), true));
+    if settings.version == Version::Http3 {
+        return shared_link(origin_attempt, call, &sessions.http3, is_new, Link::Http3).await;
     }
-    if settings.version == Version::Http2 || sessions.was_agreed_on.get() {
-        // If several requests arrive at once, only one opens a connection.
-        let _connecting = sessions.connecting.lock().await;
-        if let Some(session) = find() {
-            return Ok((Link::Http2(session), true));
-        }
-        return open(origin_attempt, call, false, false).await;
+    if settings.version == Version::Http2 || sessions.http2.was_agreed_on.get() {
+        return shared_link(origin_attempt, call, &sessions.http2, is_new, Link::Http2).await;
     }
-    open(origin_attempt, call, !is_new, false).await
+    match grant(origin_attempt, !is_new).await? {
+        ConnectionGrant::Kept(connection) => Ok((Link::Http1(connection), true)),
+        ConnectionGrant::New(permit) => open(origin_attempt, call, permit, false).await,
+    }
 }
 
-/// A kept HTTP/1.1 connection, or a new one of either version.
+/// A connection that many requests share, or a new one.
+async fn shared_link<C: Multiplexed + 'static>(
+    origin_attempt: &OriginAttempt,
+    call: &Call,
+    sessions: &Sessions<C>,
+    is_new: bool,
+    link_of: fn(SessionUse<C>) -> Link,
+) -> Result<(Link, bool), Failure> {
+    let most_uses = origin_attempt.settings().connections.most_uses;
+    let find = || if is_new { None } else { sessions.find(most_uses) };
+    if let Some(session) = find() {
+        return Ok((link_of(session), true));
+    }
+    let room = async {
+        match is_new {
+            true => std::future::pending().await,
+            false => sessions.room(most_uses).await,
+        }
+    };
+    let mut room = std::pin::pin!(room);
+    let asked = Instant::now();
+    // If several requests arrive at once, only one opens a connection.
+    let _connecting = tokio::select! {
+        biased;
+        connecting = sessions.connecting.lock() => connecting,
+        session = &mut room => return Ok((link_of(session), true)),
+    };
+    if let Some(session) = find() {
+        return Ok((link_of(session), true));
+    }
+    if let Some(failure) = sessions.failure_since(asked) {
+        return Err(failure);
+    }
+    // With as many connections as there may be, a stream of one of them may become free first.
+    let granted = tokio::select! {
+        biased;
+        granted = grant(origin_attempt, false) => granted,
+        session = &mut room => return Ok((link_of(session), true)),
+    };
+    let opened = match granted {
+        Ok(ConnectionGrant::Kept(connection)) => return Ok((Link::Http1(connection), true)),
+        Ok(ConnectionGrant::New(permit)) => open(origin_attempt, call, permit, false).await,
+        Err(failure) => Err(failure),
+    };
+    if let Err(failure) = &opened {
+        sessions.note_failure(failure);
+    }
+    opened
+}
+
+/// A kept HTTP/1.1 connection, or the permit for a new one.
+async fn grant(origin_attempt: &OriginAttempt, wants_kept: bool) -> Result<ConnectionGrant, Failure> {
+    let core = origin_attempt.group().server.core();
+    origin_attempt.origin().connections.grant(core, wants_kept).await.map_err(Failure::Full)
+}
+
+/// A new connection of any version.
 async fn open(
     origin_attempt: &OriginAttempt,
     call: &Call,
-    wants_kept: bool,
+    permit: ConnectionPermit,
     only_http1: bool,
 ) -> Result<(Link, bool), Failure> {
-    let (settings, origin) = (origin_attempt.settings(), origin_attempt.origin());
-    let core = origin_attempt.group().server.core();
-    let permit = match origin.connections.grant(core, wants_kept).await.map_err(Failure::Full)? {
-        ConnectionGrant::Kept(connection) => return Ok((Link::Http1(connection), true)),
-        ConnectionGrant::New(permit) => permit,
+    let settings = origin_attempt.settings();
+    let sessions = &origin_attempt.group().sessions[origin_attempt.index()];
+    let opened = origin_attempt.member().open(settings, permit, &call.begins_with, only_http1).await?;
+    let link = match opened {
+        Opened::Http1(connection) => Link::Http1(connection),
+        Opened::Http2(new) => Link::Http2(http2_connection::begin(&sessions.http2, new, settings).await?),
+        Opened::Http3(new) => Link::Http3(http3_connection::begin(&sessions.http3, new, settings).await?),
     };
-    match origin_attempt.member().open(settings, permit, &call.begins_with, only_http1).await? {
-        Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
-        Opened::Http2(new) => {
-            let sessions = &origin_attempt.group().sessions[origin_attempt.index()];
-            let session = sessions.begin(new, settings).await?;
-            Ok((Link::Http2(session), false))
-        }
-    }
+    Ok((link, false))
 }
 
 /// The name of a request in log lines.

@@ -10,12 +10,12 @@ use super::check_rules::CheckRules;
 use super::failure::Failure;
 use super::fields::Outbound;
 use super::group::Group;
-use super::http2_sessions::Sessions;
 use super::origin::Opened;
 use super::origin_attempt::OriginAttempt;
 use super::proxy_header;
 use super::request_body::RequestBody;
-use super::{http1, http2};
+use super::sessions::Sessions;
+use super::{http1, http2, http2_connection, http3, http3_connection};
 
 /// Starts to check an origin, until this core drops the group.
 pub fn begin(group: &Rc<Group>, index: usize) {
@@ -61,11 +61,16 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
     }
     let answer = match opened {
         Opened::Http1(connection) => http1::call(attempt, *connection, &outbound, &body).await,
+        // A new connection, which is closed after the answer.
         Opened::Http2(new) => {
-            // A new connection, which is closed after the answer.
             let sessions = Sessions::default();
-            let session = sessions.begin(new, settings).await.map_err(text)?;
+            let session = http2_connection::begin(&sessions, new, settings).await.map_err(text)?;
             http2::call(attempt, session, &outbound, &body).await
+        }
+        Opened::Http3(new) => {
+            let sessions = Sessions::default();
+            let session = http3_connection::begin(&sessions, new, settings).await.map_err(text)?;
+            http3::call(attempt, session, &outbound, &body).await
         }
     };
     let status = answer.map_err(text)?.status;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum Failure {
@@ -35,6 +37,8 @@ pub enum TimedStep {
     Resolve,
     /// Connecting.
     Connect,
+    /// Waiting for the first answer by QUIC.
+    Quic,
     /// The TLS handshake.
     Handshake,
     /// Sending the request.
@@ -45,6 +49,15 @@ pub enum TimedStep {
     Body,
     /// The whole request.
     Total,
+}
+
+/// Waits for a future, at most for this time.
+pub async fn timed<T>(
+    limit: Duration,
+    step: TimedStep,
+    future: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    timeout(limit, future).await.map_err(|_| Failure::Timeout(step, limit))
 }
 
 impl Failure {
@@ -69,7 +82,10 @@ impl Failure {
                 | Failure::Tls(_)
                 | Failure::Refused(_)
                 | Failure::Full(_)
-                | Failure::Timeout(TimedStep::Resolve | TimedStep::Connect | TimedStep::Handshake, _)
+                | Failure::Timeout(
+                    TimedStep::Resolve | TimedStep::Connect | TimedStep::Quic | TimedStep::Handshake,
+                    _,
+                )
         )
     }
 
@@ -83,11 +99,29 @@ impl Failure {
         !matches!(self, Failure::RequestBody(_) | Failure::Timeout(TimedStep::Total, _))
     }
 
+    /// The same failure for another request that waited for the same connection.
+    pub fn duplicate(&self) -> Failure {
+        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        match self {
+            Failure::Resolve(error) => Failure::Resolve(copy(error)),
+            Failure::Connect(error) => Failure::Connect(copy(error)),
+            Failure::Tls(what) => Failure::Tls(what.clone()),
+            Failure::Closed(error) => Failure::Closed(copy(error)),
+            Failure::Refused(what) => Failure::Refused(what.clone()),
+            Failure::Response(what) => Failure::Response(what.clone()),
+            Failure::Timeout(step, limit) => Failure::Timeout(*step, *limit),
+            Failure::Full(why) => Failure::Full(why),
+            Failure::RequestBody(error) => Failure::RequestBody(copy(error)),
+        }
+    }
+
     /// Its label in metrics.
     pub fn label(&self) -> FailureLabel {
         match self {
             Failure::Resolve(_) | Failure::Timeout(TimedStep::Resolve, _) => FailureLabel::Resolve,
-            Failure::Connect(_) | Failure::Timeout(TimedStep::Connect, _) => FailureLabel::Connect,
+            Failure::Connect(_) | Failure::Timeout(TimedStep::Connect | TimedStep::Quic, _) => {
+                FailureLabel::Connect
+            }
             Failure::Tls(_) | Failure::Timeout(TimedStep::Handshake, _) => FailureLabel::Tls,
             Failure::Closed(_) | Failure::Refused(_) => FailureLabel::Closed,
             Failure::Response(_) => FailureLabel::Response,
@@ -139,6 +173,7 @@ impl fmt::Display for Failure {
                 let what = match step {
                     TimedStep::Resolve => "its host was not found",
                     TimedStep::Connect => "the connection was not established",
+                    TimedStep::Quic => "no answer came by QUIC (is UDP to its port let through?)",
                     TimedStep::Handshake => "TLS was not agreed on",
                     TimedStep::Send => "it accepted no further bytes of the request",
                     TimedStep::Response => "a response did not come",

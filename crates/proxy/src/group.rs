@@ -12,8 +12,8 @@ use std::time::Duration;
 use touchstone_handler::handler::{Level, Server};
 use touchstone_handler::request::Request;
 
+use super::core_sessions::CoreSessions;
 use super::failure::Failure;
-use super::http2_sessions::Sessions;
 use super::member::{Member, OriginState};
 use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
@@ -75,8 +75,8 @@ pub struct Group {
     pub shared: Arc<SharedGroup>,
     /// The server, on this core.
     pub server: Rc<dyn Server>,
-    /// HTTP/2 connections of this core, by origin.
-    pub sessions: Vec<Rc<Sessions>>,
+    /// Connections of HTTP/2 and HTTP/3 of this core, by origin.
+    pub sessions: Vec<Rc<CoreSessions>>,
     chooser: Chooser,
     /// Whether sessions name origins.
     has_routes: bool,
@@ -98,7 +98,7 @@ impl Group {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), server.core());
         let names = shared.members.iter().map(|member| member.name_hash).collect();
         Rc::new(Group {
-            sessions: shared.members.iter().map(|member| Sessions::of_core(&member.origin)).collect(),
+            sessions: shared.members.iter().map(|member| CoreSessions::of_core(&member.origin)).collect(),
             chooser: Chooser::new(names, seed),
             has_routes: shared.members.iter().any(|member| !member.spec.route.is_empty()),
             checks: RefCell::default(),

@@ -19,7 +19,7 @@ use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
-use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
+use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, MOST_INTERIM, PIPE_BYTES};
 use super::connections::Connection;
 use super::failure::{Failure, TimedStep};
 use super::fields::{Outbound, passes_back, response_date, response_fields};
@@ -27,9 +27,6 @@ use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 use super::tunnel;
 use touchstone_upstream::stream::Stream;
-
-/// The most interim responses before the final one.
-const MOST_INTERIM: usize = 32;
 
 /// The request's body on its way; done when all of it is written.
 type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;

@@ -1,5 +1,5 @@
-//! Requests that other servers answer: one origin or several equal ones, over HTTP/1.1 or HTTP/2, with or
-//! without TLS, over TCP or unix sockets.
+//! Requests that other servers answer: one origin or several equal ones, over HTTP/1.1, HTTP/2 or HTTP/3,
+//! with or without TLS, over TCP, unix sockets or QUIC.
 //!
 //! ```text
 //! request -> which origin -> a connection -> exchange -> head -> body, as it comes
@@ -18,7 +18,9 @@
 //! | `origin_groups` | all of a server, and what operators order for them |
 //! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin of several routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
-//! | `attempt`, `origin_attempt`, `http1`, `http2`, `http2_sessions`, `tunnel` | one request to an origin |
+//! | `attempt`, `origin_attempt`, `http1`, `http2`, `http3`, `stream_exchange`, `tunnel` | a request |
+//! | `sessions`, `core_sessions` | connections that many requests share |
+//! | `http2_connection`, `http3_connection`, `quic` | such connections of each version |
 //! | `body_limits` | how much of a response is buffered |
 //! | `span` | attempts as spans of the trace of their request |
 //! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |
@@ -31,6 +33,7 @@ mod body_limits;
 mod check;
 mod check_rules;
 mod connections;
+mod core_sessions;
 mod counts;
 mod failure;
 mod fields;
@@ -39,19 +42,24 @@ mod group;
 mod grpc;
 mod http1;
 mod http2;
-mod http2_sessions;
+mod http2_connection;
+mod http3;
+mod http3_connection;
 mod member;
 mod origin;
 mod origin_attempt;
 mod origin_groups;
 mod origin_url;
 mod proxy_header;
+mod quic;
 mod relay;
 mod request_body;
 mod resolve;
 mod retry;
+mod sessions;
 mod settings;
 mod span;
+mod stream_exchange;
 mod tls;
 mod tunnel;
 mod upkeep;

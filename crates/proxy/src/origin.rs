@@ -16,9 +16,10 @@ use touchstone_http::response::ResponseLimits;
 
 use super::check_rules::CheckRules;
 use super::connections::{Connection, ConnectionPermit, ConnectionRules, SharedConnections};
-use super::failure::{Failure, TimedStep};
+use super::failure::{Failure, TimedStep, timed};
 use super::origin_url::{Address, OriginUrl};
 use super::proxy_header::ProxyHeader;
+use super::quic::{self, QuicConnection};
 use super::resolve::Addresses;
 use super::settings::ProxySettings;
 use super::tls::OriginTls;
@@ -92,7 +93,7 @@ impl Drop for RequestGuard {
 }
 
 /// A connection on which HTTP/2 can begin.
-pub struct NewSession {
+pub struct NewHttp2 {
     /// What carries the bytes.
     pub stream: Stream,
     /// The address that it is connected to, if the origin's address can change.
@@ -101,12 +102,22 @@ pub struct NewSession {
     pub permit: ConnectionPermit,
 }
 
-/// A new connection, in one of two versions.
+/// A connection on which HTTP/3 can begin.
+pub struct NewHttp3 {
+    /// QUIC.
+    pub quic: QuicConnection,
+    /// Its permit among the origin's connections.
+    pub permit: ConnectionPermit,
+}
+
+/// A new connection, in one of the versions.
 pub enum Opened {
     /// HTTP/1.1.
     Http1(Box<Connection>),
     /// HTTP/2, whose preface was not sent yet.
-    Http2(NewSession),
+    Http2(NewHttp2),
+    /// HTTP/3, whose control stream is not open yet.
+    Http3(NewHttp3),
 }
 
 impl SharedOrigin {
@@ -150,6 +161,11 @@ impl SharedOrigin {
         only_http1: bool,
         opened: &AtomicU64,
     ) -> Result<Opened, Failure> {
+        if settings.version == Version::Http3 && !only_http1 {
+            let new = self.connect_quic(settings, permit).await?;
+            opened.fetch_add(1, Relaxed);
+            return Ok(Opened::Http3(new));
+        }
         let (stream, address) = self.connect(settings).await?;
         opened.fetch_add(1, Relaxed);
         if !begins_with.is_empty() {
@@ -168,24 +184,18 @@ impl SharedOrigin {
             stream = Stream::Tls(Box::new(tls));
         }
         Ok(match speaks_http2 {
-            true => Opened::Http2(NewSession { stream, address, permit }),
+            true => Opened::Http2(NewHttp2 { stream, address, permit }),
             false => Opened::Http1(Box::new(Connection::new(stream, address, permit))),
         })
     }
 
     async fn connect(&self, settings: &ProxySettings) -> Result<(Stream, Option<SocketAddr>), Failure> {
         let times = &settings.times;
-        let addresses = match (&self.sharing.address, &self.addresses) {
-            (Address::Unix(path), _) => {
-                let connected = timed(times.connect, TimedStep::Connect, UnixStream::connect(path)).await?;
-                return Ok((Stream::Unix(connected.map_err(Failure::Connect)?), None));
-            }
-            (Address::Tcp(..), None) => return Err(Failure::Resolve(io::ErrorKind::NotFound.into())),
-            (Address::Tcp(..), Some(addresses)) => addresses,
-        };
-        let found =
-            timed(times.resolve, TimedStep::Resolve, addresses.get(settings.resolve_interval)).await?;
-        let addresses = found.map_err(Failure::Resolve)?;
+        if let Address::Unix(path) = &self.sharing.address {
+            let connected = timed(times.connect, TimedStep::Connect, UnixStream::connect(path)).await?;
+            return Ok((Stream::Unix(connected.map_err(Failure::Connect)?), None));
+        }
+        let addresses = self.resolve(settings).await?;
         // The time limit is divided, so that after one address without an answer the others can be tried.
         let limit = times.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut last = Failure::Connect(io::ErrorKind::AddrNotAvailable.into());
@@ -200,6 +210,31 @@ impl SharedOrigin {
             };
         }
         Err(last)
+    }
+
+    async fn connect_quic(
+        &self,
+        settings: &ProxySettings,
+        permit: ConnectionPermit,
+    ) -> Result<NewHttp3, Failure> {
+        let tls = self.sharing.tls.as_ref().and_then(|(host, rules)| Some((host, rules.as_ref()?)));
+        let (host, rules) = tls.ok_or_else(|| Failure::Tls("it is not set up".to_string()))?;
+        let tls = rules.quic().ok_or_else(|| Failure::Tls("it is not set up for QUIC".to_string()))?;
+        let name = rules.server_name(host).map_err(Failure::Tls)?;
+        let addresses = self.resolve(settings).await?;
+        let connected = quic::connect(tls, &name.to_str(), addresses, &settings.times).await;
+        let quic = connected.map_err(|failure| match failure {
+            Failure::Tls(what) => Failure::Tls(explained(&what)),
+            other => other,
+        })?;
+        Ok(NewHttp3 { quic, permit })
+    }
+
+    /// The addresses of its host.
+    async fn resolve(&self, settings: &ProxySettings) -> Result<Vec<SocketAddr>, Failure> {
+        let none = || Failure::Resolve(io::ErrorKind::NotFound.into());
+        let addresses = self.addresses.as_ref().ok_or_else(none)?.get(settings.resolve_interval);
+        timed(settings.times.resolve, TimedStep::Resolve, addresses).await?.map_err(Failure::Resolve)
     }
 }
 
@@ -223,13 +258,4 @@ fn explained(error: &str) -> String {
         true => "its certificate is of X.509 version 1; it must be of version 3".to_string(),
         false => error.to_string(),
     }
-}
-
-/// Waits for a future, at most for this time.
-pub async fn timed<T>(
-    limit: Duration,
-    step: TimedStep,
-    future: impl Future<Output = T>,
-) -> Result<T, Failure> {
-    timeout(limit, future).await.map_err(|_| Failure::Timeout(step, limit))
 }

@@ -15,9 +15,9 @@ use touchstone_handler::handler::Server;
 use touchstone_http::request_view::UNIX_CLIENT;
 
 use super::connections::{Connection, ConnectionGrant};
-use super::failure::{Failure, TimedStep};
+use super::failure::{Failure, TimedStep, timed};
 use super::group::{Group, SharedGroup};
-use super::origin::{Opened, RequestGuard, timed};
+use super::origin::{Opened, RequestGuard};
 use super::settings::ProxySettings;
 use super::{proxy_header, upkeep};
 use touchstone_upstream::hash;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -37,6 +38,8 @@ pub struct OriginTls {
     usual: Arc<ClientConfig>,
     /// Offers HTTP/1.1 only: for requests to switch protocols.
     http1: Arc<ClientConfig>,
+    /// The same for QUIC, with HTTP/3.
+    quic: Option<Arc<QuicClientConfig>>,
     server_name: Option<ServerName<'static>>,
 }
 
@@ -60,10 +63,16 @@ impl OriginTls {
         let protocols: &[&[u8]] = match version {
             Version::Http11 => &[b"http/1.1"],
             Version::Http2 => &[b"h2"],
+            Version::Http3 => &[b"h3"],
             Version::Negotiated => &[b"h2", b"http/1.1"],
         };
         let protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        OriginTls::with_protocols(settings, protocols, vec![b"http/1.1".to_vec()])
+        let mut tls = OriginTls::with_protocols(settings, protocols, vec![b"http/1.1".to_vec()])?;
+        if version == Version::Http3 {
+            let quic = QuicClientConfig::try_from(tls.usual.clone());
+            tls.quic = Some(Arc::new(quic.map_err(|error| format!("'tls': {error}"))?));
+        }
+        Ok(tls)
     }
 
     /// The same for origins that get bytes as they come; `protocols` are offered to them (ALPN).
@@ -103,12 +112,17 @@ impl OriginTls {
         config.alpn_protocols = protocols;
         let paths = [&settings.authorities, &settings.certificate, &settings.key];
         let files = paths.into_iter().flatten().map(|path| fs::read(path).unwrap_or_default()).collect();
-        Ok(OriginTls { files, settings, usual: Arc::new(config), http1, server_name })
+        Ok(OriginTls { files, settings, usual: Arc::new(config), http1, quic: None, server_name })
     }
 
     /// The configuration for a new connection.
     pub fn rules(&self, only_http1: bool) -> Arc<ClientConfig> {
         if only_http1 { self.http1.clone() } else { self.usual.clone() }
+    }
+
+    /// The configuration for a new connection by QUIC, with HTTP/3 alone.
+    pub fn quic(&self) -> Option<&Arc<QuicClientConfig>> {
+        self.quic.as_ref()
     }
 
     /// The name that an origin's certificate must contain.

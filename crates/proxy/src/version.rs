@@ -7,6 +7,8 @@ pub enum Version {
     Http11,
     /// HTTP/2: negotiated by ALPN with TLS, with prior knowledge without TLS.
     Http2,
+    /// HTTP/3, over QUIC.
+    Http3,
     /// HTTP/2 if it is negotiated by TLS, otherwise HTTP/1.1.
     Negotiated,
 }

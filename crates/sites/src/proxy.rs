@@ -48,6 +48,10 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
         return Err("'version' \"auto\" needs an origin with https://; without TLS no version is negotiated"
             .to_string());
     }
+    let without_tls = origins.iter().find(|origin| !origin.url.is_tls);
+    if let Some(origin) = without_tls.filter(|_| config.version == Version::Http3) {
+        return Err(format!("'version' \"3\" needs origins with https://, not {}", origin.url));
+    }
     let tls = is_tls.then(|| OriginTls::open(config.tls.clone(), config.version)).transpose()?;
     let most = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     Ok(ProxySettings {

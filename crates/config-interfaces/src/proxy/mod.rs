@@ -343,7 +343,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "version",
             default: Some("\"1.1\""),
             example: "\"2\"",
-            documentation: "The version of HTTP for the origin. A WebSocket always uses HTTP/1.1.",
+            documentation: "The version of HTTP for the origin. A WebSocket always uses HTTP/1.1, over TCP.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "1.1",
@@ -352,8 +352,14 @@ pub static PROXY: Section<ProxyConfig> = Section {
                 },
                 Choice {
                     word: "2",
-                    meaning: "HTTP/2, with TLS or without (\"prior knowledge\", h2c); gRPC needs it",
+                    meaning: "HTTP/2, with TLS or without (\"prior knowledge\", h2c); gRPC needs it or \
+                        HTTP/3",
                     set: |proxy| proxy.version = Version::Http2,
+                },
+                Choice {
+                    word: "3",
+                    meaning: "HTTP/3, over UDP to the port of an origin with `https://`",
+                    set: |proxy| proxy.version = Version::Http3,
                 },
                 Choice {
                     word: "auto",
@@ -377,8 +383,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connect_timeout",
             default: Some("\"5s\""),
             example: "\"1s\"",
-            documentation: "How long it may take to connect; if a host has several addresses, each is tried \
-                for its share of the time.",
+            documentation: "How long it may take to connect, or with HTTP/3 until the first answer; if a \
+                host has several addresses, each is tried for its share of the time.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -389,7 +395,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "handshake_timeout",
             default: Some("\"5s\""),
             example: "\"2s\"",
-            documentation: "How long the handshakes of TLS and of HTTP/2 may take.",
+            documentation: "How long the handshakes of TLS, and of HTTP/2 and HTTP/3, may take.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,

@@ -1,4 +1,4 @@
-//! The client's control stream (RFC 9114 sections 6.2.1 and 7.2).
+//! The peer's control stream (RFC 9114 sections 6.2.1 and 7.2).
 
 use super::error::{ConnectionError, ErrorCode};
 use super::frame::{FrameItem, FrameReader, FrameType};
@@ -13,12 +13,42 @@ const MOST_PAYLOAD_BYTES: u64 = 4096;
 /// priority of each of its requests sends far fewer.
 const MOST_FRAMES: u32 = 1000;
 
+/// Which side sends a stream. Some frames are for one side alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sender {
+    /// The client.
+    #[default]
+    Client,
+    /// The server.
+    Server,
+}
+
+impl Sender {
+    /// The error of a push: a client may send none, and here none is allowed to a server (section 7.2.5).
+    pub(super) fn unwanted_push(self) -> ConnectionError {
+        match self {
+            Sender::Client => ConnectionError::unexpected("PUSH_PROMISE from a client"),
+            Sender::Server => ConnectionError::new(ErrorCode::ID_ERROR, "a push that was not allowed"),
+        }
+    }
+
+    /// Whether only the other side may send such a frame (RFC 9114 section 7.2.7, RFC 9218 section 7.2).
+    fn may_not_send(self, kind: FrameType) -> bool {
+        let is_of_clients = matches!(
+            kind,
+            FrameType::MAX_PUSH_ID | FrameType::PRIORITY_UPDATE_REQUEST | FrameType::PRIORITY_UPDATE_PUSH
+        );
+        self == Sender::Server && is_of_clients
+    }
+}
+
 /// An event of the control stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlEvent {
     /// Its parameters; always the first.
     Settings(PeerSettings),
-    /// The client is leaving, and accepts no pushes from this identifier on.
+    /// The peer is leaving. A client accepts no pushes from this identifier on; a server processes no
+    /// requests from this stream on.
     GoAway(u64),
     /// The priority of the response on this stream has changed, whether the request has arrived or not (RFC
     /// 9218).
@@ -33,6 +63,7 @@ pub enum ControlEvent {
 /// Reads the control stream.
 #[derive(Debug, Clone, Default)]
 pub struct ControlStream {
+    sender: Sender,
     frames: FrameReader,
     kind: Option<FrameType>,
     payload: Vec<u8>,
@@ -44,6 +75,11 @@ pub struct ControlStream {
 }
 
 impl ControlStream {
+    /// The stream of this side.
+    pub fn new(sender: Sender) -> ControlStream {
+        ControlStream { sender, ..ControlStream::default() }
+    }
+
     /// Processes received bytes; `on_event` is called with each event, in order.
     pub fn receive(
         &mut self,
@@ -94,6 +130,7 @@ impl ControlStream {
         }
         if matches!(kind, FrameType::DATA | FrameType::HEADERS | FrameType::PUSH_PROMISE)
             || kind.is_of_http2()
+            || self.sender.may_not_send(kind)
         {
             return Err(ConnectionError::unexpected("a frame that may not be on a control stream"));
         }
@@ -125,8 +162,12 @@ impl ControlStream {
         }
     }
 
-    /// Section 5.2: a later identifier may not be larger than an earlier one.
+    /// Section 5.2: a later identifier may not be larger than an earlier one, and that of a server is a
+    /// request's stream.
     fn goaway(&mut self, id: u64) -> Result<ControlEvent, ConnectionError> {
+        if self.sender == Sender::Server && !is_request_stream(id) {
+            return Err(ConnectionError::new(ErrorCode::ID_ERROR, "GOAWAY with no request stream"));
+        }
         if self.goaway.is_some_and(|before| id > before) {
             return Err(ConnectionError::new(
                 ErrorCode::ID_ERROR,
@@ -156,15 +197,18 @@ fn single_id(payload: &[u8]) -> Result<u64, ConnectionError> {
     }
 }
 
+/// The two lowest bits of a stream say who opened it and in which directions it goes (RFC 9000 section 2.1).
+fn is_request_stream(stream: u64) -> bool {
+    stream & 0x3 == 0
+}
+
 /// RFC 9218 section 7.2.
 fn priority_update(payload: &[u8]) -> Result<ControlEvent, ConnectionError> {
     let mut value = payload;
     let Some(stream) = varint::take(&mut value) else {
         return Err(ConnectionError::new(ErrorCode::FRAME_ERROR, "a PRIORITY_UPDATE without a stream"));
     };
-    // The two lowest bits of a stream state which side opened it and in which directions it transfers data
-    // (RFC 9000 section 2.1).
-    if stream & 0x3 != 0 {
+    if !is_request_stream(stream) {
         return Err(ConnectionError::new(ErrorCode::ID_ERROR, "a PRIORITY_UPDATE for no request stream"));
     }
     Ok(ControlEvent::Priority { stream, priority: Priority::parse(value) })
@@ -209,6 +253,30 @@ mod tests {
         let priority = Priority { urgency: 1, incremental: true };
         assert_eq!(events[1], ControlEvent::Priority { stream: 8, priority });
         assert_eq!(events[2..], [ControlEvent::GoAway(9), ControlEvent::GoAway(0)]);
+    }
+
+    #[test]
+    fn what_a_server_says() {
+        let receive = |kind, payload: &[u8]| {
+            let mut bytes = SETTINGS.to_vec();
+            frame::append(kind, payload, &mut bytes);
+            let (mut stream, mut events) = (ControlStream::new(Sender::Server), Vec::new());
+            stream.receive(&bytes, |event| events.push(event)).map_err(|error| error.code)?;
+            Ok(events.pop())
+        };
+        assert_eq!(receive(FrameType::GOAWAY, &[8]), Ok(Some(ControlEvent::GoAway(8))));
+        for id in [1, 2, 3, 7] {
+            assert_eq!(receive(FrameType::GOAWAY, &[id]), Err(ErrorCode::ID_ERROR), "{id}");
+        }
+        for (kind, payload) in [
+            (FrameType::MAX_PUSH_ID, &b"\x03"[..]),
+            (FrameType::PRIORITY_UPDATE_REQUEST, b"\x08u=1"),
+            (FrameType::PRIORITY_UPDATE_PUSH, b"\x00u=1"),
+            (FrameType::PUSH_PROMISE, b""),
+        ] {
+            assert_eq!(receive(kind, payload), Err(ErrorCode::FRAME_UNEXPECTED), "{kind:?}");
+        }
+        assert_eq!(receive(FrameType::CANCEL_PUSH, b"\x00"), Err(ErrorCode::ID_ERROR));
     }
 
     #[test]

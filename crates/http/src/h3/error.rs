@@ -145,6 +145,15 @@ impl fmt::Display for StreamError {
     }
 }
 
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Stream(error) => error.fmt(formatter),
+            Error::Connection(error) => error.fmt(formatter),
+        }
+    }
+}
+
 impl std::error::Error for ConnectionError {}
 
 impl std::error::Error for StreamError {}

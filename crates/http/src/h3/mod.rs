@@ -7,8 +7,9 @@
 //!
 //! | stream | reader |
 //! |---|---|
-//! | bidirectional, opened by the client | [`RequestStream`]: a request, its body, its trailers |
-//! | unidirectional, opened by the client | [`UnidirectionalStream`]: its type, control and QPACK frames |
+//! | bidirectional, from the client | [`RequestStream`]: a request, its body, its trailers |
+//! | bidirectional, from the server | [`ResponseStream`]: interim responses, the response, body, trailers |
+//! | unidirectional | [`UnidirectionalStream`]: its type, control and QPACK frames |
 //!
 //! For the other direction there are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
 //!
@@ -18,7 +19,7 @@
 //! | [`frame`] | reading and writing frames |
 //! | [`qpack`] | field section compression (RFC 9204), with the static table alone |
 //! | [`settings`] | parameters |
-//! | [`request_stream`], [`unidirectional`], [`control`] | the streams |
+//! | [`request_stream`], [`response_stream`], [`unidirectional`], [`control`] | the streams |
 //! | [`error`] | error codes, and the two sizes of error |
 //!
 //! The rules for the fields of a request are HTTP/2's ([`crate::h2::stream_request`]): RFC 9114 section 4.3
@@ -33,15 +34,18 @@
 pub mod control;
 pub mod error;
 pub mod frame;
+mod message_stream;
 pub mod qpack;
 pub mod request_stream;
+pub mod response_stream;
 pub mod settings;
 pub mod unidirectional;
 pub mod varint;
 
-pub use control::{ControlEvent, ControlStream};
+pub use control::{ControlEvent, ControlStream, Sender};
 pub use error::{ConnectionError, Error, ErrorCode, StreamError};
 pub use qpack::SectionLimits;
 pub use request_stream::{Received, RequestHead, RequestStream, trailers};
+pub use response_stream::{ReceivedResponse, ResponseHead, ResponseStream};
 pub use settings::PeerSettings;
 pub use unidirectional::{CriticalStreams, UnidirectionalStream};

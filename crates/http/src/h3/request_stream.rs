@@ -2,42 +2,18 @@
 
 use std::ops::Range;
 
-use super::error::{ConnectionError, Error, ErrorCode, StreamError};
-use super::frame::{FrameItem, FrameReader, FrameType};
-use super::qpack::{self, QpackError, SectionLimits};
+use super::control::Sender;
+use super::error::{Error, ErrorCode, StreamError};
+use super::message_stream::{MessageItem, MessageStream};
+use super::qpack::SectionLimits;
 use crate::h2::hpack::FieldList;
-use crate::h2::request::{self, check_trailers, read_request};
+use crate::h2::request::{self, read_request};
 use crate::h2::{Fields, StreamRequest};
 
 /// Reads the stream of one request.
 #[derive(Debug, Clone)]
 pub struct RequestStream {
-    frames: FrameReader,
-    limits: SectionLimits,
-    phase: Phase,
-    kind: Kind,
-    /// The encoded field section that is being gathered, up to the limit.
-    section: Vec<u8>,
-    /// The section is longer than the limit, and the rest of it was dropped.
-    section_is_cut: bool,
-    /// How many bytes of the body follow according to Content-Length.
-    missing: Option<u64>,
-}
-
-/// The part of the message that was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Head,
-    Body,
-    Trailers,
-}
-
-/// The frame that is being read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Data,
-    Section,
-    Ignored,
+    message: MessageStream,
 }
 
 /// The first item that was found in the received bytes.
@@ -72,128 +48,39 @@ pub fn trailers(list: &FieldList) -> Fields<'_> {
 impl RequestStream {
     /// Before the first byte.
     pub fn new(limits: SectionLimits) -> RequestStream {
-        RequestStream {
-            frames: FrameReader::new(),
-            limits,
-            phase: Phase::Head,
-            kind: Kind::Ignored,
-            section: Vec::new(),
-            section_is_cut: false,
-            missing: None,
-        }
+        RequestStream { message: MessageStream::new(Sender::Client, limits) }
     }
 
     /// Consumes `input` up to and including the first item; returns how many bytes that were. If there was no
     /// item, all were consumed. Fields are stored in `list`, which is cleared before.
     pub fn receive(&mut self, input: &[u8], list: &mut FieldList) -> Result<(usize, Received), Error> {
-        let mut rest = input;
-        while let Some(step) = self.frames.next(&mut rest) {
-            match step {
-                FrameItem::Start { kind, length } => self.begin(kind, length)?,
-                FrameItem::Payload { bytes, is_last } => {
-                    let taken = input.len() - rest.len();
-                    match self.kind {
-                        Kind::Ignored => {}
-                        Kind::Data => {
-                            if let Some(missing) = &mut self.missing {
-                                *missing -= bytes.len() as u64;
-                            }
-                            if !bytes.is_empty() {
-                                return Ok((taken, Received::Data(taken - bytes.len()..taken)));
-                            }
-                        }
-                        Kind::Section => {
-                            self.gather(bytes);
-                            if is_last {
-                                return Ok((taken, self.section(list)?));
-                            }
-                        }
-                    }
-                }
+        let (taken, item) = self.message.receive(input, list)?;
+        let received = match item {
+            MessageItem::Nothing => Received::Nothing,
+            MessageItem::Data(range) => Received::Data(range),
+            MessageItem::Trailers => Received::Trailers,
+            MessageItem::Head { is_too_large } => {
+                let head = read_request(list, 0, true, is_too_large)
+                    .map_err(|error| StreamError::malformed(error.reason))?;
+                // The directions of a tunnel end independently of each other, and a length has no meaning.
+                self.message.begin_body(if head.is_tunnel() { None } else { head.content_length });
+                Received::Head(RequestHead(head))
             }
-        }
-        Ok((input.len(), Received::Nothing))
+        };
+        Ok((taken, received))
     }
 
     /// The client has sent everything.
     pub fn finish(&self) -> Result<(), Error> {
-        if !self.frames.is_between_frames() {
-            let reason = "a stream that ends within a frame";
-            return Err(ConnectionError::new(ErrorCode::FRAME_ERROR, reason).into());
-        }
-        if self.phase == Phase::Head {
-            let reason = "a stream that ends without a request";
-            return Err(StreamError::new(ErrorCode::REQUEST_INCOMPLETE, reason).into());
-        }
-        if self.missing.is_some_and(|missing| missing > 0) {
-            return Err(StreamError::malformed("a body that is shorter than its Content-Length").into());
-        }
-        Ok(())
-    }
-
-    /// Checks whether the frame may occur here.
-    fn begin(&mut self, kind: FrameType, length: u64) -> Result<(), Error> {
-        self.kind = match kind {
-            FrameType::DATA if self.phase == Phase::Body => Kind::Data,
-            FrameType::HEADERS if self.phase != Phase::Trailers => Kind::Section,
-            FrameType::DATA => {
-                return Err(
-                    ConnectionError::unexpected("DATA before a request or behind its trailers").into()
-                );
-            }
-            FrameType::HEADERS => {
-                return Err(ConnectionError::unexpected("HEADERS behind trailers").into());
-            }
-            FrameType::PUSH_PROMISE => {
-                return Err(ConnectionError::unexpected("PUSH_PROMISE from a client").into());
-            }
-            _ if kind.is_for_control() || kind.is_of_http2() => {
-                return Err(ConnectionError::unexpected("a frame that may not be on a request stream").into());
-            }
-            _ => Kind::Ignored,
-        };
-        if self.kind == Kind::Data && self.missing.is_some_and(|missing| length > missing) {
-            return Err(StreamError::malformed("a body that is longer than its Content-Length").into());
-        }
-        Ok(())
-    }
-
-    fn gather(&mut self, bytes: &[u8]) {
-        let room = self.limits.bytes.saturating_sub(self.section.len());
-        self.section_is_cut |= bytes.len() > room;
-        self.section.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    /// Decodes the collected section.
-    fn section(&mut self, list: &mut FieldList) -> Result<Received, Error> {
-        list.clear();
-        let section = std::mem::take(&mut self.section);
-        let is_too_large = match qpack::decode(&section, self.limits, list) {
-            // A section that was cut ends in the middle.
-            Err(QpackError::Truncated) if self.section_is_cut => true,
-            decoded => decoded.map_err(QpackError::connection_error)? || self.section_is_cut,
-        };
-        if self.phase == Phase::Head {
-            self.phase = Phase::Body;
-            let head = read_request(list, 0, true, is_too_large)
-                .map_err(|error| StreamError::malformed(error.reason))?;
-            // The directions of a tunnel end independently of each other, and a length has no meaning.
-            self.missing = if head.is_tunnel() { None } else { head.content_length };
-            self.section_is_cut = false;
-            return Ok(Received::Head(RequestHead(head)));
-        }
-        self.phase = Phase::Trailers;
-        if is_too_large {
-            return Err(StreamError::new(ErrorCode::EXCESSIVE_LOAD, "trailers larger than the limits").into());
-        }
-        check_trailers(list, 0).map_err(|error| StreamError::malformed(error.reason))?;
-        Ok(Received::Trailers)
+        let reason = "a stream that ends without a request";
+        self.message.finish(StreamError::new(ErrorCode::REQUEST_INCOMPLETE, reason))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame;
+    use super::super::frame::{self, FrameType};
+    use super::super::qpack;
     use super::*;
     use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
-//! Streams that a client opens in one direction (RFC 9114 section 6.2): the first integer is the type of a
+//! Streams that a peer opens in one direction (RFC 9114 section 6.2): the first integer is the type of a
 //! stream.
 
-use super::control::{ControlEvent, ControlStream};
+use super::control::{ControlEvent, ControlStream, Sender};
 use super::error::{ConnectionError, ErrorCode};
 use super::qpack::{DecoderInstructions, EncoderInstructions};
 use super::varint;
@@ -26,6 +26,7 @@ pub struct CriticalStreams {
 /// Reads one stream.
 #[derive(Debug, Clone, Default)]
 pub struct UnidirectionalStream {
+    sender: Sender,
     kind: Kind,
     /// The beginning of an incomplete type.
     kept: Vec<u8>,
@@ -39,18 +40,19 @@ enum Kind {
     Control(ControlStream),
     Encoder(EncoderInstructions),
     Decoder(DecoderInstructions),
-    /// A type that this server does not support or use.
+    /// A type that is not supported or used.
     Ignored,
 }
 
 impl CriticalStreams {
     /// Notes a stream whose type has been read.
-    fn open(&mut self, kind: u64) -> Result<Kind, ConnectionError> {
+    fn open(&mut self, kind: u64, sender: Sender) -> Result<Kind, ConnectionError> {
         let wrong = |reason| Err(ConnectionError::new(ErrorCode::STREAM_CREATION_ERROR, reason));
         let (place, opened) = match kind {
-            CONTROL => (&mut self.control, Kind::Control(ControlStream::default())),
+            CONTROL => (&mut self.control, Kind::Control(ControlStream::new(sender))),
             QPACK_ENCODER => (&mut self.encoder, Kind::Encoder(EncoderInstructions::default())),
             QPACK_DECODER => (&mut self.decoder, Kind::Decoder(DecoderInstructions::default())),
+            PUSH if sender == Sender::Server => return Err(sender.unwanted_push()),
             PUSH => return wrong("a push stream from a client"),
             _ => return Ok(Kind::Ignored),
         };
@@ -62,6 +64,11 @@ impl CriticalStreams {
 }
 
 impl UnidirectionalStream {
+    /// A stream that this side has opened.
+    pub fn new(sender: Sender) -> UnidirectionalStream {
+        UnidirectionalStream { sender, ..UnidirectionalStream::default() }
+    }
+
     /// Processes received bytes.
     pub fn receive(
         &mut self,
@@ -72,7 +79,7 @@ impl UnidirectionalStream {
         let mut input = input;
         if matches!(self.kind, Kind::Unread) {
             let Some(kind) = self.take_type(&mut input) else { return Ok(()) };
-            self.kind = streams.open(kind)?;
+            self.kind = streams.open(kind, self.sender)?;
         }
         match &mut self.kind {
             Kind::Control(control) => control.receive(input, on_event),
@@ -95,7 +102,7 @@ impl UnidirectionalStream {
         matches!(self.kind, Kind::Ignored)
     }
 
-    /// The client has ended or reset the stream. Critical streams must stay open (section 6.2.1).
+    /// The peer has ended or reset the stream. Critical streams must stay open (section 6.2.1).
     pub fn finish(&self) -> Result<(), ConnectionError> {
         match self.kind {
             Kind::Unread | Kind::Ignored => Ok(()),
@@ -162,6 +169,8 @@ mod tests {
         assert!(stream.is_ignored() && stream.finish().is_ok());
         let push = receive(&mut UnidirectionalStream::default(), &mut streams, &[0x01]);
         assert_eq!(push, Err(ErrorCode::STREAM_CREATION_ERROR));
+        let push = receive(&mut UnidirectionalStream::new(Sender::Server), &mut streams, &[0x01]);
+        assert_eq!(push, Err(ErrorCode::ID_ERROR));
     }
 
     proptest! {

@@ -229,6 +229,7 @@ fn transport(
             ("tls_server_name", name) => tls.key("server_name", toml_string(name)),
             ("tls_trusted_ca_certs", file) => tls.key("authorities", toml_string(file)),
             ("versions", "h2c") => table.key("version", toml_string("2")),
+            ("versions", "3" | "h3") => table.key("version", toml_string("3")),
             ("versions", _) => table.key("version", toml_string("auto")),
             ("dial_timeout", time) if duration(time).is_some() => {
                 table.key("connect_timeout", toml_string(&duration(time).unwrap_or_default()));

@@ -5,7 +5,6 @@
 //! static table alone in both directions, which is what our settings ask of the server.
 
 use crate::answer::Answer;
-use crate::answer_head::AnswerHead;
 use crate::body::SlotSink;
 use crate::h2::StreamEvent;
 use bytes::BytesMut;
@@ -18,11 +17,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use touchstone_http::h2::hpack::FieldList;
-use touchstone_http::h3::frame::{FrameItem, FrameReader, FrameType};
-use touchstone_http::h3::{ErrorCode, SectionLimits, qpack, settings, unidirectional, varint};
+use touchstone_http::h3::{
+    ControlEvent, CriticalStreams, ErrorCode, ReceivedResponse, ResponseStream, SectionLimits, Sender,
+    UnidirectionalStream, settings, unidirectional, varint,
+};
 
-/// The most that a field section, or a frame of the server's control stream, may hold.
-const MAXIMUM_SECTION_BYTES: usize = 256 * 1024;
+/// How large a field section may be.
+const LIMITS: SectionLimits = SectionLimits { bytes: 256 * 1024, fields: 1000 };
 /// What the server may send before it must wait: hardly any limit, because the bytes are not kept.
 const STREAM_WINDOW_BYTES: u32 = 1 << 28;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
@@ -39,35 +40,21 @@ pub(crate) struct Http3 {
     /// The server takes no new requests any more.
     goes_away: bool,
     /// Streams that the server has opened.
-    from_server: Vec<ServerStream>,
+    from_server: Vec<(StreamId, UnidirectionalStream)>,
+    critical: CriticalStreams,
     fields: FieldList,
     datagram: Vec<u8>,
 }
 
 /// A slot, with its request while one is under way.
-#[derive(Default)]
 struct Stream {
     id: Option<StreamId>,
-    is_head: bool,
     status: u16,
-    content_length: Option<u64>,
     bytes: u64,
     body_bytes: u64,
-    frames: FrameReader,
-    kind: Option<FrameType>,
-    section: Vec<u8>,
+    response: ResponseStream,
     /// The request, and how much of it is sent.
     request: Option<(Arc<[u8]>, usize)>,
-}
-
-/// A stream from the server: its kind, once it is known, and what its frames hold.
-struct ServerStream {
-    id: StreamId,
-    start: Vec<u8>,
-    kind: Option<u64>,
-    frames: FrameReader,
-    frame: Option<FrameType>,
-    payload: Vec<u8>,
 }
 
 /// What has become of the connection.
@@ -101,11 +88,12 @@ impl Http3 {
             handle,
             connection,
             remote,
-            slots: (0..slots).map(|_| Stream::default()).collect(),
+            slots: (0..slots).map(|_| Stream::new(false)).collect(),
             open_streams: 0,
             is_connected: false,
             goes_away: false,
             from_server: Vec::new(),
+            critical: CriticalStreams::default(),
             fields: FieldList::new(),
             datagram: Vec::new(),
         })
@@ -134,7 +122,7 @@ impl Http3 {
         let Some(id) = self.connection.streams().open(Dir::Bi) else { return false };
         self.open_streams += 1;
         self.slots[slot] =
-            Stream { id: Some(id), is_head, request: Some((request.clone(), 0)), ..Stream::default() };
+            Stream { id: Some(id), request: Some((request.clone(), 0)), ..Stream::new(is_head) };
         self.send_request(slot);
         true
     }
@@ -293,19 +281,19 @@ impl Http3 {
 
     fn accept(&mut self) {
         while let Some(id) = self.connection.streams().accept(Dir::Uni) {
-            self.from_server.push(ServerStream::new(id));
+            self.from_server.push((id, UnidirectionalStream::new(Sender::Server)));
         }
     }
 
     /// Only the server's goodbye matters to us; its other data on these streams is read and discarded.
     fn read_from_server(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
         self.accept();
-        let Some(stream) = self.from_server.iter_mut().find(|stream| stream.id == id) else { return };
+        let Some((_, stream)) = self.from_server.iter_mut().find(|(known, _)| *known == id) else { return };
         let mut quic = self.connection.recv_stream(id);
         let Ok(mut chunks) = quic.read(true) else { return };
         let mut goodbye = None;
         while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-            goodbye = stream.receive(&chunk.bytes).or(goodbye);
+            goodbye = heard(stream, &mut self.critical, &chunk.bytes).or(goodbye);
         }
         let _ = chunks.finalize();
         let Some(first_unseen) = goodbye else { return };
@@ -327,6 +315,11 @@ fn code(code: ErrorCode) -> VarInt {
 struct Malformed;
 
 impl Stream {
+    fn new(is_head: bool) -> Stream {
+        let response = ResponseStream::new(LIMITS, is_head);
+        Stream { id: None, status: 0, bytes: 0, body_bytes: 0, response, request: None }
+    }
+
     fn receive(
         &mut self,
         bytes: &[u8],
@@ -335,70 +328,34 @@ impl Stream {
         slots: &mut impl SlotSink,
     ) -> Result<(), Malformed> {
         self.bytes += bytes.len() as u64;
-        let mut input = bytes;
-        while let Some(step) = self.frames.next(&mut input) {
-            match step {
-                FrameItem::Start { kind, length } => {
-                    let is_section = kind == FrameType::HEADERS;
-                    // A push, or what belongs to other streams or to HTTP/2.
-                    let is_misplaced =
-                        kind == FrameType::PUSH_PROMISE || kind.is_for_control() || kind.is_of_http2();
-                    if is_misplaced || is_section && length > MAXIMUM_SECTION_BYTES as u64 {
-                        return Err(Malformed);
-                    }
-                    self.section.clear();
-                    self.kind = Some(kind);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (taken, received) = self.response.receive(rest, fields).map_err(|_| Malformed)?;
+            match received {
+                ReceivedResponse::Nothing => return Ok(()),
+                // The real one follows (RFC 9110, section 15.2).
+                ReceivedResponse::Interim(_) => {}
+                ReceivedResponse::Head(head) => {
+                    self.status = head.status;
+                    slots.section(slot, fields);
                 }
-                FrameItem::Payload { bytes, is_last } => match self.kind {
-                    Some(FrameType::HEADERS) => {
-                        self.section.extend_from_slice(bytes);
-                        if is_last && self.take_section(fields)? {
-                            slots.section(slot, fields);
-                        }
-                    }
-                    Some(FrameType::DATA) if self.status == 0 || self.is_head && !bytes.is_empty() => {
-                        return Err(Malformed);
-                    }
-                    Some(FrameType::DATA) => {
-                        self.body_bytes += bytes.len() as u64;
-                        slots.body(slot, bytes);
-                    }
-                    _ => {}
-                },
+                ReceivedResponse::Trailers => slots.section(slot, fields),
+                ReceivedResponse::Data(range) => {
+                    self.body_bytes += range.len() as u64;
+                    slots.body(slot, &rest[range]);
+                }
             }
+            rest = &rest[taken..];
         }
         Ok(())
-    }
-
-    /// Reads a header section; true if it is of the final answer.
-    fn take_section(&mut self, fields: &mut FieldList) -> Result<bool, Malformed> {
-        fields.clear();
-        let limits = SectionLimits { bytes: MAXIMUM_SECTION_BYTES, fields: 1000 };
-        let is_too_large = qpack::decode(&self.section, limits, fields).map_err(|_| Malformed)?;
-        let head = AnswerHead::of(fields, !is_too_large);
-        match head.status {
-            _ if !head.is_valid => Err(Malformed),
-            // An interim answer (RFC 9110, section 15.2): the real one follows.
-            Some(100..=199) if self.status == 0 => Ok(false),
-            Some(status @ 200..) if self.status == 0 => {
-                self.status = status;
-                self.content_length = head.content_length;
-                Ok(true)
-            }
-            // Trailers.
-            None if self.status != 0 => Ok(true),
-            _ => Err(Malformed),
-        }
     }
 
     /// The stream has ended: so has the answer.
     fn end(&self, slot: usize) -> StreamEvent {
         let Stream { status, bytes, body_bytes, .. } = *self;
-        let has_body = !self.is_head && !matches!(status, 204 | 304);
-        let is_whole = !has_body || self.content_length.is_none_or(|length| length == body_bytes);
         match status {
             0 => StreamEvent::Malformed { slot },
-            _ if !self.frames.is_between_frames() || !is_whole => StreamEvent::ShortBody { slot },
+            _ if self.response.finish().is_err() => StreamEvent::ShortBody { slot },
             _ => StreamEvent::Answered {
                 slot,
                 answer: Answer { status, keeps_connection: true, bytes, body_bytes },
@@ -407,44 +364,16 @@ impl Stream {
     }
 }
 
-impl ServerStream {
-    fn new(id: StreamId) -> ServerStream {
-        let (start, payload) = (Vec::new(), Vec::new());
-        ServerStream { id, start, kind: None, frames: FrameReader::new(), frame: None, payload }
-    }
-
-    /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not
-    /// process.
-    fn receive(&mut self, bytes: &[u8]) -> Option<u64> {
-        let mut input = bytes;
-        while self.kind.is_none() {
-            let (&byte, rest) = input.split_first()?;
-            input = rest;
-            self.start.push(byte);
-            self.kind = varint::take(&mut &self.start[..]);
+/// The server's goodbye, if it is in these bytes: the first request that it will not process. Violations on
+/// these streams are left to tests of servers.
+fn heard(stream: &mut UnidirectionalStream, critical: &mut CriticalStreams, bytes: &[u8]) -> Option<u64> {
+    let mut goodbye = None;
+    let _ = stream.receive(bytes, critical, |event| {
+        if let ControlEvent::GoAway(first) = event {
+            goodbye = Some(first);
         }
-        if self.kind != Some(unidirectional::CONTROL) {
-            return None;
-        }
-        let mut goodbye = None;
-        while let Some(step) = self.frames.next(&mut input) {
-            match step {
-                FrameItem::Start { kind, .. } => {
-                    self.frame = Some(kind);
-                    self.payload.clear();
-                }
-                FrameItem::Payload { bytes, is_last } if self.frame == Some(FrameType::GOAWAY) => {
-                    // An identifier has eight bytes at most.
-                    self.payload.extend(bytes.iter().take(8 - self.payload.len().min(8)));
-                    if is_last {
-                        goodbye = varint::take(&mut &self.payload[..]).or(goodbye);
-                    }
-                }
-                FrameItem::Payload { .. } => {}
-            }
-        }
-        goodbye
-    }
+    });
+    goodbye
 }
 
 #[cfg(test)]

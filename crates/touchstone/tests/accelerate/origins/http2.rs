@@ -58,7 +58,7 @@ impl Http2Origin {
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
@@ -133,7 +133,7 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, n
 }
 
 /// Sends as fast as the windows allow; what the receiver does not take is dropped.
-async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) {
+pub(super) async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
         let Some(Ok(room)) = poll_fn(|context| stream.poll_capacity(context)).await else { return };

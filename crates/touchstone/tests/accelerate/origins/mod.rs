@@ -1,5 +1,5 @@
-//! Origins behind the server, from the outside: several of them, over TLS and HTTP/2, healthy, slow, dead and
-//! faulty.
+//! Origins behind the server, from the outside: several of them, over TLS, HTTP/2 and HTTP/3, healthy, slow,
+//! dead and faulty.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -8,6 +8,7 @@ mod flapping;
 mod group;
 mod grpc;
 mod http2;
+mod http3;
 mod limits;
 mod rude;
 mod shared;

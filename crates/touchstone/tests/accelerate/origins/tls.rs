@@ -54,12 +54,12 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     behind.write("app/long.bin", bytes_of(3 << 20));
     behind.write("app/short.txt", "short");
     let files = Files::new(&behind);
-    let origin = secure_origin(&behind, &files, "");
+    let origin = secure_origin(&behind, &files, "http3 = true\n");
     let port = origin.address().port();
     let tree = Tree::standard();
     let authority = files.authority.display();
     let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{authority}\"\n");
-    for version in ["1.1", "2", "auto"] {
+    for version in ["1.1", "2", "auto", "3"] {
         let keys = format!("to = \"https://localhost:{port}\"\nversion = \"{version}\"\n");
         let server = proxy(&tree, &keys, &trusting);
         for _ in 0..3 {
@@ -71,15 +71,17 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
         assert_eq!(strict.get("/app/short.txt").status, 502);
         strict.wait_for_error_line("why", |line| line.contains("no TLS") && line.contains("UnknownIssuer"));
     }
-    // The certificate is for another name.
-    let keys = format!("to = \"https://127.0.0.1:{port}\"\n");
-    let server = proxy(&tree, &keys, &trusting);
-    assert_eq!(server.get("/app/short.txt").status, 502);
-    server.wait_for_error_line("why", |line| line.contains("no TLS"));
-    let named = proxy(&tree, &keys, &format!("{trusting}server_name = \"localhost\"\n"));
-    assert_eq!(text(&named, "/app/short.txt"), "short");
-    let insecure = proxy(&tree, &keys, "[site.route.proxy.tls]\ninsecure = true\n");
-    assert_eq!(text(&insecure, "/app/short.txt"), "short");
+    for version in ["1.1", "3"] {
+        // The certificate is for another name.
+        let keys = format!("to = \"https://127.0.0.1:{port}\"\nversion = \"{version}\"\n");
+        let server = proxy(&tree, &keys, &trusting);
+        assert_eq!(server.get("/app/short.txt").status, 502);
+        server.wait_for_error_line("why", |line| line.contains("no TLS"));
+        let named = proxy(&tree, &keys, &format!("{trusting}server_name = \"localhost\"\n"));
+        assert_eq!(text(&named, "/app/short.txt"), "short");
+        let insecure = proxy(&tree, &keys, "[site.route.proxy.tls]\ninsecure = true\n");
+        assert_eq!(text(&insecure, "/app/short.txt"), "short");
+    }
     // Plain HTTP to a port with TLS, and TLS to a port without.
     let plain = proxy(&tree, &format!("to = \"http://localhost:{port}\"\n"), "");
     assert_ne!(plain.get("/app/short.txt").status, 200);
@@ -127,10 +129,10 @@ fn connections_with_tls_are_kept() {
     let behind = Tree::standard();
     behind.write("app/short.txt", "short");
     let files = Files::new(&behind);
-    let origin = secure_origin(&behind, &files, "");
+    let origin = secure_origin(&behind, &files, "http3 = true\n");
     let tree = Tree::standard();
     let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{}\"\n", files.authority.display());
-    for version in ["1.1", "2"] {
+    for version in ["1.1", "2", "3"] {
         let keys =
             format!("to = \"https://localhost:{}\"\nversion = \"{version}\"\n", origin.address().port());
         let server = proxy(&tree, &keys, &trusting);
@@ -141,8 +143,8 @@ fn connections_with_tls_are_kept() {
         let status = run(["status", "--json", "--config", configuration.to_str().unwrap()]);
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
         let opened = &status["facts"]["origins"][0]["connections_opened"];
-        // In HTTP/2 each core has one connection.
-        let most = if version == "2" { 64 } else { 1 };
+        // In HTTP/2 and HTTP/3 each core has one connection.
+        let most = if version == "1.1" { 1 } else { 64 };
         assert!(
             opened.as_u64().is_some_and(|opened| (1..=most).contains(&opened) && opened < 20),
             "{status}"
@@ -155,15 +157,19 @@ fn a_certificate_of_our_own_is_shown_to_who_asks() {
     let behind = Tree::standard();
     behind.write("app/short.txt", "short");
     let files = Files::new(&behind);
-    let demanding = format!("client_authorities = \"{}\"\n", files.authority.display());
+    let demanding = format!("http3 = true\nclient_authorities = \"{}\"\n", files.authority.display());
     let origin = secure_origin(&behind, &files, &demanding);
     let (certificate, key) = files.certificate(&behind, "proxy.example");
     let tree = Tree::standard();
-    let keys = format!("to = \"https://localhost:{}\"\n", origin.address().port());
-    let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{}\"\n", files.authority.display());
-    assert_eq!(proxy(&tree, &keys, &trusting).get("/app/short.txt").status, 502);
-    let own = format!("{trusting}certificate = \"{}\"\nkey = \"{}\"\n", certificate.display(), key.display());
-    assert_eq!(text(&proxy(&tree, &keys, &own), "/app/short.txt"), "short");
+    for version in ["1.1", "3"] {
+        let port = origin.address().port();
+        let keys = format!("to = \"https://localhost:{port}\"\nversion = \"{version}\"\n");
+        let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{}\"\n", files.authority.display());
+        assert_eq!(proxy(&tree, &keys, &trusting).get("/app/short.txt").status, 502, "{version}");
+        let own =
+            format!("{trusting}certificate = \"{}\"\nkey = \"{}\"\n", certificate.display(), key.display());
+        assert_eq!(text(&proxy(&tree, &keys, &own), "/app/short.txt"), "short", "{version}");
+    }
 }
 
 #[test]
