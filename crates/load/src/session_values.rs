@@ -68,7 +68,8 @@ impl Engine<'_> {
         }
         let client = &mut self.clients[index];
         let (Some(retained), Some(state)) = (&client.retained, &mut client.script) else { return Ok(()) };
-        step.take(&retained.view(), state).map_err(|problem| match problem {
+        let memory = &mut self.memories[client.request];
+        step.take(&retained.view(), state, memory).map_err(|problem| match problem {
             Problem::Extraction(number) => Failure::numbered(ErrorKind::Extraction, number),
             Problem::Assertion(number) => Failure::numbered(ErrorKind::Assertion, number),
         })

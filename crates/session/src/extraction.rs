@@ -1,6 +1,7 @@
 //! An extraction: a value of an answer that becomes a variable.
 
 use crate::answer::AnswerView;
+use crate::html_place::HtmlPlace;
 use crate::plan::{ExtractPlan, ScriptError};
 use crate::query::Query;
 use crate::values::Values;
@@ -22,9 +23,14 @@ impl Extraction {
         Ok(Extraction { variable, query })
     }
 
-    /// Sets its variable; false if the answer has no such value.
-    pub(crate) fn take(&self, answer: &AnswerView<'_>, values: &mut Values) -> bool {
+    /// Sets its variable; false if the answer has no such value. `place` is where the value was in the last
+    /// answer.
+    pub(crate) fn take(&self, answer: &AnswerView<'_>, values: &mut Values, place: &mut HtmlPlace) -> bool {
         let value = values.fresh(self.variable);
-        self.query.find(answer, value) && value.len() <= MAXIMUM_VALUE_BYTES
+        let is_found = match &self.query {
+            Query::Css(query) => query.find_again(answer.body, place, value),
+            query => query.find(answer, value),
+        };
+        is_found && value.len() <= MAXIMUM_VALUE_BYTES
     }
 }

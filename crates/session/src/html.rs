@@ -1,5 +1,6 @@
 //! Finds values in an HTML page by a CSS selector: `input[name=csrf] @value` is an attribute, `h1` the text.
 
+use crate::html_place::{HtmlPlace, PROBE};
 use scraper::{Html, Selector};
 
 /// A compiled selector.
@@ -7,6 +8,8 @@ use scraper::{Html, Selector};
 pub(crate) struct CssQuery {
     selector: Selector,
     attribute: Option<String>,
+    /// The elements that it matches depend on nothing that follows them in a page, nor on the value.
+    has_lasting_place: bool,
 }
 
 impl CssQuery {
@@ -20,9 +23,48 @@ impl CssQuery {
             _ => (text.trim(), None),
         };
         match Selector::parse(selector) {
-            Ok(selector) => Ok(CssQuery { selector, attribute }),
+            Ok(compiled) => {
+                let has_lasting_place = is_of_one_element(selector, attribute.as_deref());
+                Ok(CssQuery { selector: compiled, attribute, has_lasting_place })
+            }
             Err(error) => Err(format!("{selector:?} is not a CSS selector: {error}")),
         }
+    }
+
+    /// Does as [`CssQuery::find`], and parses the page only if the place of the value in the last page does
+    /// not tell where it is.
+    pub(crate) fn find_again(&self, body: &[u8], place: &mut HtmlPlace, out: &mut Vec<u8>) -> bool {
+        if let Some(value) = place.value_in(body) {
+            let value = if self.attribute.is_some() { value } else { value.trim() };
+            out.extend_from_slice(value.as_bytes());
+            return true;
+        }
+        let before = out.len();
+        let is_found = self.find(body, out);
+        if is_found && self.has_lasting_place {
+            let finds_probe = |page: &[u8], after: &[u8]| self.finds_probe(page, after);
+            place.learn(body, &out[before..], self.attribute.is_some(), finds_probe);
+        }
+        is_found
+    }
+
+    /// Whether it finds the probe in this page; a text must be all that its element contains, and `after` the
+    /// end of that element.
+    fn finds_probe(&self, page: &[u8], after: &[u8]) -> bool {
+        let page = Html::parse_document(&String::from_utf8_lossy(page));
+        let mut elements = page.select(&self.selector);
+        if let Some(attribute) = &self.attribute {
+            return elements.find_map(|element| element.value().attr(attribute)) == Some(PROBE);
+        }
+        let Some(element) = elements.next() else { return false };
+        let name = element.value().name();
+        let (mut children, mut texts) = (element.children(), element.text());
+        let is_text =
+            children.next().is_some_and(|child| child.value().is_text()) && children.next().is_none();
+        let is_its_end = after[2..]
+            .strip_suffix(b">")
+            .is_some_and(|end| end.trim_ascii_end().eq_ignore_ascii_case(name.as_bytes()));
+        is_text && is_its_end && texts.next().is_some_and(|text| text.trim() == PROBE)
     }
 
     /// Appends the attribute, or the text without the space around it, of the first element that the selector
@@ -48,6 +90,18 @@ impl CssQuery {
             },
         }
     }
+}
+
+/// Whether a selector is about an element and its attributes alone, and about no attribute of this name; and
+/// not about the elements to which a page may add at its end.
+fn is_of_one_element(selector: &str, attribute: Option<&str>) -> bool {
+    let selector = selector.to_ascii_lowercase();
+    let end = selector.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(selector.len());
+    let is_simple = |c: char| c.is_ascii_alphanumeric() || "-_#.[]='\"^$*".contains(c);
+    selector.starts_with(|c: char| c.is_ascii_alphabetic())
+        && selector.chars().all(is_simple)
+        && !matches!(&selector[..end], "html" | "head" | "body")
+        && attribute.is_none_or(|attribute| !selector.contains(attribute))
 }
 
 fn is_attribute(text: &str) -> bool {

@@ -5,6 +5,7 @@ use crate::assertion::Assertion;
 use crate::cookie_jar::CookieJar;
 use crate::data::MAXIMUM_DATA_BYTES;
 use crate::extraction::Extraction;
+use crate::memory::StepMemory;
 use crate::plan::{DataPlan, ExtractPlan, RowOrder, ScriptError, ScriptPlan, StepPlan};
 use crate::template::is_name;
 use crate::values::Values;
@@ -260,19 +261,40 @@ impl Step {
         self.extractions.iter().map(|(extraction, _)| extraction.variable)
     }
 
-    /// Checks an answer and takes its values; assertions are checked first.
-    pub fn take(&self, answer: &AnswerView<'_>, state: &mut State) -> Result<(), Problem> {
+    /// Checks an answer and takes its values; assertions are checked first. `memory` is that of this step.
+    pub fn take(
+        &self,
+        answer: &AnswerView<'_>,
+        state: &mut State,
+        memory: &mut StepMemory,
+    ) -> Result<(), Problem> {
+        let is_known = self.wants_body && memory.has(answer.body);
         for (assertion, number) in &self.assertions {
-            if !assertion.holds(answer, &mut state.scratch) {
+            let is_known = is_known && assertion.wants_body();
+            if !is_known && !assertion.holds(answer, &mut state.scratch) {
                 return Err(Problem::Assertion(*number));
             }
         }
-        for (extraction, number) in &self.extractions {
-            if !extraction.take(answer, &mut state.values) {
+        for (place, (extraction, number)) in self.extractions.iter().enumerate() {
+            if is_known && extraction.query.wants_body() {
+                state.values.set(extraction.variable, memory.value(place));
+            } else if !extraction.take(answer, &mut state.values, memory.place(place)) {
                 return Err(Problem::Extraction(*number));
             }
         }
+        if self.wants_body && !is_known {
+            self.remember(answer.body, state, memory);
+        }
         Ok(())
+    }
+
+    /// Remembers an answer with which all is well.
+    fn remember(&self, body: &[u8], state: &State, memory: &mut StepMemory) {
+        let values = self.extractions.iter().map(|(extraction, _)| match extraction.query.wants_body() {
+            true => state.values.get(extraction.variable),
+            false => b"".as_slice(),
+        });
+        memory.remember(body, values);
     }
 }
 
@@ -296,6 +318,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn data(order: RowOrder) -> DataPlan {
@@ -348,8 +371,9 @@ mod tests {
         };
         let step = script.step(&plan).expect("a good step");
         let mut state = script.new_state();
+        let mut memory = StepMemory::default();
         let mut take = |fields: &Vec<(Vec<u8>, Vec<u8>)>, body: &[u8]| {
-            step.take(&AnswerView { fields, body }, &mut state)
+            step.take(&AnswerView { fields, body }, &mut state, &mut memory)
         };
         let location = vec![(b"Location".to_vec(), b"/x".to_vec())];
         assert_eq!(take(&location, br#"{"t":7}"#), Ok(()));
@@ -359,6 +383,49 @@ mod tests {
         assert_eq!(script.words(1), "there is no next: header location");
         assert_eq!(script.words(2), "this does not hold: contains t");
         assert!(step.wants_body());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_is_what_would_be_found(
+            answers in prop::collection::vec(
+                (prop_oneof![Just(""), Just("/x")], "(\\{\"t\":[12]\\}|<b>[12]</b>|)( no)?"), 1..8,
+            ),
+        ) {
+            let mut script = Script::compile(&ScriptPlan::default()).expect("a good script");
+            let plan = StepPlan {
+                extract: vec![
+                    extract("text", r"regex [12]"),
+                    extract("place", "header location"),
+                    extract("place", "body"),
+                ],
+                assert: vec!["not contains no".into(), "header location".into()],
+                redirects: 0,
+            };
+            let step = script.step(&plan).expect("a good step");
+            let (mut state, mut memory) = (script.new_state(), StepMemory::default());
+            for (location, body) in &answers {
+                let mut fields = vec![(b"location".to_vec(), location.as_bytes().to_vec())];
+                fields.retain(|(_, value)| !value.is_empty());
+                let view = AnswerView { fields: &fields, body: body.as_bytes() };
+                let (mut fresh, mut none) = (state.clone(), StepMemory::default());
+                let wanted = step.take(&view, &mut fresh, &mut none);
+                prop_assert_eq!(step.take(&view, &mut state, &mut memory), wanted);
+                prop_assert_eq!(&state.values, &fresh.values);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_body_is_not_remembered() {
+        let mut memory = StepMemory::default();
+        for (length, is_kept) in [(16 * 1024, true), (16 * 1024 + 1, false), (0, true)] {
+            let body = vec![b'x'; length];
+            assert!(!memory.has(&body));
+            memory.remember(&body, [b"x".as_slice()].into_iter());
+            assert_eq!(memory.has(&body), is_kept, "{length}");
+        }
+        assert!(!memory.has(b"x"));
     }
 
     #[test]

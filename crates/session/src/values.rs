@@ -2,7 +2,7 @@
 
 /// A value for each variable of a script, by the variable's number. The memory is reused from session to
 /// session.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Values {
     values: Vec<Vec<u8>>,
 }

@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use touchstone_session::{
-    AnswerView, ExtractPlan, Place, Script, ScriptPlan, Start, StepPlan, Template, resolve_location,
+    AnswerView, ExtractPlan, Place, Script, ScriptPlan, Start, StepMemory, StepPlan, Template,
+    resolve_location,
 };
 
 fuzz_target!(|input: (&str, &str, &[u8], &[u8])| {
@@ -23,7 +24,12 @@ fuzz_target!(|input: (&str, &str, &[u8], &[u8])| {
         names.iter().map(|name| (name.to_vec(), field.to_vec())).collect();
     let answer = AnswerView { fields: &fields, body };
     state.take_cookies(&answer, 0, b"/a/b", 1_700_000_000);
-    let _ = step.take(&answer, &mut state);
+    let mut memory = StepMemory::default();
+    let taken = step.take(&answer, &mut state, &mut memory);
+    // What is remembered is what would be found.
+    let values = state.values.clone();
+    assert_eq!(step.take(&answer, &mut state, &mut memory), taken);
+    assert_eq!(state.values, values);
     let number = |name: &str| script.variable(name);
     let template = Template::compile("/${value}", Place::Target, number).expect("a good text");
     let mut target = Vec::new();
