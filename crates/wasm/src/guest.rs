@@ -9,11 +9,12 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
-use wasmtime::{Result, Store};
-use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+use wasmtime::{Result, Store, format_err};
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttpView as _, p2, p3};
 
 use crate::compiled::LoadedComponent;
+use crate::http_types;
+use crate::request_head::Head;
 use crate::state::State;
 
 /// The answer of an instance; the error is its own description of the failure.
@@ -44,7 +45,8 @@ pub enum Instance {
 /// Lets an instance answer a request.
 pub async fn serve(
     instance: Instance,
-    request: Request<WasiBody>,
+    head: Head,
+    body: WasiBody,
     reply: oneshot::Sender<Reply>,
 ) -> Result<Box<ReusableInstance>> {
     let mut reusable = match instance {
@@ -60,8 +62,12 @@ pub async fn serve(
     reusable.uses += 1;
     let ReusableInstance { store, proxy, .. } = &mut *reusable;
     let served = match proxy {
-        Proxy::P2(proxy) => serve_p2(proxy, store, request, reply).await,
-        Proxy::P3(service) => serve_p3(service, store, request, reply).await,
+        Proxy::P2(proxy) => serve_p2(proxy, store, head, body, reply).await,
+        Proxy::P3(service) => {
+            let request = head.into_request(body);
+            let request = request.ok_or_else(|| format_err!("the request has no form in wasi:http"))?;
+            serve_p3(service, store, request, reply).await
+        }
     };
     if let Err(error) = served {
         // While the store and the body of the answer still exist.
@@ -74,14 +80,13 @@ pub async fn serve(
 async fn serve_p2(
     proxy: &p2::bindings::Proxy,
     store: &mut Store<State>,
-    request: Request<WasiBody>,
+    head: Head,
+    body: WasiBody,
     reply: oneshot::Sender<Reply>,
 ) -> Result<()> {
-    let is_https = request.uri().scheme() == Some(&http::uri::Scheme::HTTPS);
-    let scheme = if is_https { Scheme::Https } else { Scheme::Http };
-    let mut http = store.data_mut().http();
-    let request = http.new_incoming_request(scheme, request)?;
-    let out = http.new_response_outparam_from_callback(move |answer| {
+    let state = store.data_mut();
+    let request = http_types::push_request(state.table(), head, body)?;
+    let out = state.http().new_response_outparam_from_callback(move |answer| {
         let _ = reply.send(answer.map_err(|code| format!("it answers with the error {code:?}")));
     })?;
     proxy.wasi_http_incoming_handler().call_handle(store, request, out).await

@@ -3,7 +3,7 @@
 use http::uri::{Authority, Scheme};
 use http::{HeaderName, Request, Response, Uri};
 use tokio::sync::{mpsc, oneshot};
-use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// The result of an outgoing request.
 pub type OutgoingResult = Result<Response<WasiBody>, Error>;
@@ -46,14 +46,14 @@ type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
 /// The most pieces of a body that an instance may write before the first one is taken. So a short answer
 /// needs no switch between core and instance for each piece.
-const WAITING_PIECES: usize = 4;
+pub const WAITING_PIECES: usize = 4;
 
 /// The most bytes of such a piece.
-const PIECE_BYTES: usize = 64 << 10;
+pub const PIECE_BYTES: usize = 64 << 10;
 
 impl WasiHttpHooks for Hooks {
     fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
-        DEFAULT_FORBIDDEN_HEADERS.contains(name)
+        is_forbidden(name)
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
@@ -101,6 +101,23 @@ impl Hooks {
     }
 }
 
+/// Whether no instance may set or see a field: those of wasmtime's list. To search that list costs more than
+/// all else that is done with a field.
+fn is_forbidden(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "transfer-encoding"
+            | "upgrade"
+            | "host"
+            | "http2-settings"
+    )
+}
+
 /// The origin of a URI in the form of the configuration: in lower case, without the scheme's own port.
 pub fn origin_of(uri: &Uri) -> Option<String> {
     let scheme = uri.scheme()?;
@@ -125,6 +142,14 @@ pub fn origin_of(uri: &Uri) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_forbidden_fields_are_those_of_wasmtime() {
+        let all = wasmtime_wasi_http::DEFAULT_FORBIDDEN_HEADERS;
+        assert_eq!(all.len(), 9);
+        assert!(all.iter().all(is_forbidden));
+        assert!(!is_forbidden(&HeaderName::from_static("content-length")));
+    }
 
     #[test]
     fn origins_are_compared_in_one_form() {

@@ -278,7 +278,7 @@ impl InstanceRun {
                 }
             }
             match ready!(ended) {
-                Ok(()) => Poll::Ready(Err(Failure::Fault("it has ended without an answer".to_string()))),
+                Ok(()) => Poll::Ready(late_answer(reply.take())),
                 Err(failure) => Poll::Ready(Err(failure)),
             }
         };
@@ -499,6 +499,13 @@ impl Piece {
             }
         }
     }
+}
+
+/// The answer of an instance that has ended. A task that has done much in one turn is told by tokio to wait,
+/// also for an answer that is there: for it, too, there is no later turn of the instance.
+fn late_answer(reply: Option<oneshot::Receiver<Reply>>) -> Result<Reply, Failure> {
+    let answer = reply.and_then(|mut reply| reply.try_recv().ok());
+    answer.ok_or_else(|| Failure::Fault("it has ended without an answer".to_string()))
 }
 
 fn body_failure(error: &Error) -> Failure {

@@ -25,6 +25,7 @@ use crate::hooks::Hooks;
 use crate::inflow::inflow;
 use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, RunParts};
 use crate::output::Logged;
+use crate::request_head::Head;
 use crate::settings::{Origin, Settings};
 use crate::state::{self, ComputeLimit, Imports};
 use crate::{message, next, ticker};
@@ -47,7 +48,7 @@ pub struct Wasm {
 
 /// The state of a component that all cores share.
 struct Component {
-    settings: Settings,
+    settings: Arc<Settings>,
     loaded: Arc<LoadedComponent>,
     imports: Imports,
     origins: Arc<[String]>,
@@ -72,7 +73,7 @@ impl Wasm {
             computing: settings.limits.computing,
             at_work: AtomicUsize::new(0),
             long_until: Arc::default(),
-            settings,
+            settings: Arc::new(settings),
         };
         Ok(Wasm { component: Arc::new(component), notes: Mutex::new(notes) })
     }
@@ -222,19 +223,19 @@ impl WasmOfCore {
         let component = &self.component;
         let receiver = request.take_body();
         let (feed, body): (_, WasiBody) = match request.body_length() {
-            Some(0) => (None, message::whole(Bytes::new())),
+            Some(0) => (None, message::none()),
             _ => {
                 let (feeder, body) = inflow();
                 (Some((feeder, receiver)), body.boxed_unsync())
             }
         };
-        let wasi_request = message::request(&request, body);
-        let mut wasi_request =
-            wasi_request.ok_or_else(|| Failure::Fault("the request has no form in wasi:http".to_string()))?;
+        let head = Head::of(&request);
+        let mut head =
+            head.ok_or_else(|| Failure::Fault("the request has no form in wasi:http".to_string()))?;
         let next = request.next.take();
         if next.is_some() {
             // The body bypasses the component, or becomes another one.
-            wasi_request.headers_mut().remove(http::header::CONTENT_LENGTH);
+            head.hides_length = true;
         }
         let (hooks, outgoing_requests) = self.hooks(next.is_some());
         let compute_limit = ComputeLimit::new(component.computing);
@@ -259,7 +260,7 @@ impl WasmOfCore {
         };
         let (reply, replied) = oneshot::channel();
         let parts = RunParts {
-            work: Box::pin(guest::serve(instance, wasi_request, reply)),
+            work: Box::pin(guest::serve(instance, head, body, reply)),
             in_thread: ticker::now() < component.long_until.load(Ordering::Relaxed),
             compute_limit,
             counts: component.imports.counts.clone(),

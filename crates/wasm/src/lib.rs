@@ -18,10 +18,14 @@
 //! | `state` | the data of a store: limits, WASI, hooks |
 //! | `hooks` | the requests of an instance to its core |
 //! | `inflow` | a body that the core passes to an instance |
+//! | `outflow` | a body that an instance of 0.2 writes |
+//! | `http_types` | `wasi:http/types` for components of 0.2 |
+//! | `streams` | `wasi:io/streams` for components of 0.2 |
 //! | `guest` | one request in an instance |
 //! | `threads` | threads for long computations, which would block a core |
 //! | `instance_run` | one request on its core: drives the instance and moves bodies |
-//! | `message` | converts requests and answers to and from wasi:http |
+//! | `request_head` | the head of a request, for an instance |
+//! | `message` | converts answers from wasi:http |
 //! | `next` | the action that follows a component |
 //! | `answer_body` | the body of an answer of this server, for an instance |
 //! | `outgoing` | requests of instances, made by the server's own client |
@@ -38,17 +42,21 @@ mod compiled;
 mod guest;
 mod header;
 mod hooks;
+mod http_types;
 mod inflow;
 mod instance_run;
 mod interface;
 mod keyvalue;
 mod message;
 mod next;
+mod outflow;
 mod outgoing;
 mod output;
+mod request_head;
 mod runtime;
 mod settings;
 mod state;
+mod streams;
 mod threads;
 mod ticker;
 

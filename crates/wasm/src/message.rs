@@ -1,11 +1,8 @@
-//! Converts requests and answers to and from wasi:http.
+//! Converts answers from wasi:http, and field lines.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
-use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use http::{Method, Request as WasiRequest};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use touchstone_handler::answer::Answer;
-use touchstone_handler::request::Request;
 use wasmtime_wasi_http::WasiBody;
 
 /// Fields of an answer that belong to one connection, or that the server writes itself.
@@ -24,43 +21,6 @@ const OWN_FIELDS: [&str; 12] = [
     "http2-settings",
 ];
 
-/// A request in the form for an instance; `None` if wasi:http has no form for it.
-pub fn request(request: &Request, body: WasiBody) -> Option<WasiRequest<WasiBody>> {
-    let mut wasi = WasiRequest::new(body);
-    *wasi.method_mut() = Method::from_bytes(request.received.method_text()).ok()?;
-    let mut uri = http::uri::Parts::default();
-    let is_https = request.is_https();
-    uri.scheme = Some(if is_https { Scheme::HTTPS } else { Scheme::HTTP });
-    uri.authority = Some(match &request.host {
-        Some(host) if !host.is_empty() => Authority::from_maybe_shared(host.clone()).ok()?,
-        _ => Authority::try_from(request.server.to_string()).ok()?,
-    });
-    let path = match request.query {
-        None => request.path_as_sent.clone(),
-        Some(_) => request.path_and_query().into(),
-    };
-    uri.path_and_query = Some(PathAndQuery::from_maybe_shared(path).ok()?);
-    *wasi.uri_mut() = Uri::from_parts(uri).ok()?;
-    let headers = wasi.headers_mut();
-    for (name, value) in request.received.fields() {
-        headers.append(HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?);
-    }
-    headers.remove(HOST);
-    let mut add = |name: &'static str, value: &str| {
-        if let (false, Ok(value)) = (headers.contains_key(name), HeaderValue::from_str(value)) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    if let Some(client) = request.internet_client() {
-        add("x-forwarded-for", &client.ip().to_canonical().to_string());
-    }
-    add("x-forwarded-proto", if is_https { "https" } else { "http" });
-    if let Some(user) = &request.user {
-        add("x-remote-user", user);
-    }
-    Some(wasi)
-}
-
 /// The head of an answer, and the length of its body if it is declared. The error says why the answer cannot
 /// be sent to a client.
 pub fn answer(parts: &http::response::Parts) -> Result<(Answer, Option<u64>), String> {
@@ -77,7 +37,8 @@ pub fn answer(parts: &http::response::Parts) -> Result<(Answer, Option<u64>), St
     Ok((answer, length))
 }
 
-fn length(value: &HeaderValue) -> Option<u64> {
+/// The value of a Content-Length.
+pub fn length(value: &HeaderValue) -> Option<u64> {
     let digits = value.to_str().ok()?;
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
@@ -110,6 +71,12 @@ pub fn header_map(lines: &[u8]) -> Option<HeaderMap> {
         }
     }
     (!fields.is_empty()).then_some(fields)
+}
+
+/// No body. It needs no memory.
+pub fn none() -> WasiBody {
+    use http_body_util::BodyExt as _;
+    http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
 /// A body that is complete.

@@ -10,7 +10,7 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 use wasmtime_wasi_config::WasiConfig;
 
 use crate::state::State;
-use crate::{keyvalue, ticker};
+use crate::{http_types, keyvalue, streams, ticker};
 
 /// The most instances of an engine at a time.
 const MOST_INSTANCES: u32 = 2_000;
@@ -71,9 +71,17 @@ fn open(version: Version) -> wasmtime::Result<Runtime> {
     let mut linker = Linker::new(&engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    if version == Version::P3 {
-        wasmtime_wasi::p3::add_to_linker(&mut linker)?;
-        wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    match version {
+        Version::P2 => {
+            linker.allow_shadowing(true);
+            http_types::add_to_linker(&mut linker)?;
+            streams::add_to_linker(&mut linker)?;
+            linker.allow_shadowing(false);
+        }
+        Version::P3 => {
+            wasmtime_wasi::p3::add_to_linker(&mut linker)?;
+            wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+        }
     }
     wasmtime_wasi_config::add_to_linker(&mut linker, |state: &mut State| WasiConfig::from(state.config()))?;
     keyvalue::add_to_linker(&mut linker)?;

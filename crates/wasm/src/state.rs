@@ -7,7 +7,7 @@ use std::time::Duration;
 use touchstone_handler::component_counts::Counts;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_config::WasiConfigVariables;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
@@ -49,7 +49,10 @@ pub struct Imports {
 /// The data of a store.
 pub struct State {
     table: ResourceTable,
-    wasi: WasiCtx,
+    /// What `wasi:cli`, `wasi:filesystem` and other interfaces of wasmtime's own need, once one of them is
+    /// used.
+    wasi: Option<Box<WasiCtx>>,
+    settings: Arc<Settings>,
     http: WasiHttpCtx,
     /// Its requests to the core.
     pub hooks: Hooks,
@@ -62,6 +65,11 @@ pub struct State {
 }
 
 impl State {
+    /// The resources of the instance.
+    pub fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+
     /// The values for `wasi:config`.
     pub fn config(&self) -> &WasiConfigVariables {
         &self.imports.config
@@ -75,7 +83,8 @@ impl State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        let new = || Box::new(wasi(&self.settings, &self.output).build());
+        WasiCtxView { ctx: self.wasi.get_or_insert_with(new), table: &mut self.table }
     }
 }
 
@@ -265,22 +274,23 @@ impl Drop for Limiter {
 /// Makes a store for one instance.
 pub fn store(
     engine: &Engine,
-    settings: &Settings,
+    settings: &Arc<Settings>,
     imports: &Imports,
     hooks: Hooks,
     compute_limit: Arc<ComputeLimit>,
 ) -> wasmtime::Result<Store<State>> {
     let output = Output::new(settings.limits.output_bytes);
-    let mut wasi = WasiCtx::builder();
-    wasi.envs(&settings.environment)
-        .stdout(output.clone())
-        .stderr(output.clone())
-        .allow_tcp(false)
-        .allow_udp(false)
-        .allow_ip_name_lookup(false);
-    for (name, directory) in &settings.directories {
-        wasi.preopened_dir(directory, name, FsPerms::ReadOnly)?;
-    }
+    let wasi = match settings.directories.is_empty() {
+        true => None,
+        // A directory that cannot be opened is an error of the request.
+        false => {
+            let mut wasi = wasi(settings, &output);
+            for (name, directory) in &settings.directories {
+                wasi.preopened_dir(directory, name, FsPerms::ReadOnly)?;
+            }
+            Some(Box::new(wasi.build()))
+        }
+    };
     let mut table = ResourceTable::new();
     table.set_max_capacity(MOST_RESOURCES);
     let mut http = WasiHttpCtx::new();
@@ -296,13 +306,25 @@ pub fn store(
         compute_limit: compute_limit.clone(),
     };
     let imports = imports.clone();
-    let state = State { table, wasi: wasi.build(), http, hooks, imports, limiter, output, compute_limit };
+    let settings = settings.clone();
+    let state = State { table, wasi, settings, http, hooks, imports, limiter, output, compute_limit };
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(MOST_CALL_BYTES);
     store.set_epoch_deadline(TICKS_BETWEEN_CHECKS);
     store.epoch_deadline_callback(|context| context.data().compute_limit.check());
     Ok(store)
+}
+
+fn wasi(settings: &Settings, output: &Output) -> WasiCtxBuilder {
+    let mut wasi = WasiCtx::builder();
+    wasi.envs(&settings.environment)
+        .stdout(output.clone())
+        .stderr(output.clone())
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    wasi
 }
 
 /// Prepares the store of a kept instance for another request. Returns its new output.

@@ -135,6 +135,18 @@ fn each_request_has_a_fresh_instance_unless_they_are_reused() {
 }
 
 #[test]
+fn requests_that_arrive_at_once_are_all_answered() {
+    let tree = Tree::empty();
+    // Nothing waits for an instance that is kept, so that one turn of the connection has many requests.
+    let server = server(&tree, "reuse = 1000");
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400));
+    for number in 0..400 {
+        assert_eq!(client.answer().status, 200, "request {number}: {}", server.error_text());
+    }
+}
+
+#[test]
 fn requests_go_only_where_they_may() {
     let tree = Tree::empty();
     let origin = Origin::start(|stream| {

@@ -1,0 +1,377 @@
+//! A body that an instance of 0.2 writes, and the server reads.
+//!
+//! It holds a few pieces under one lock, because a body is mostly written in one turn and read afterwards.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame};
+use wasmtime::format_err;
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+use wasmtime_wasi_http::Error;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+
+use crate::hooks::{PIECE_BYTES, WAITING_PIECES};
+
+/// The most pieces at a time. When so many are there, the instance waits.
+const MOST_PIECES: usize = WAITING_PIECES + 1;
+
+/// Whose body it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyOf {
+    /// That of a request that the instance sends.
+    Request,
+    /// That of its answer.
+    Answer,
+}
+
+/// The resource `outgoing-body`.
+pub struct OutgoingBody {
+    shared: Arc<Shared>,
+}
+
+/// The stream of such a body, which the instance writes to.
+pub struct BodyWriter {
+    shared: Arc<Shared>,
+}
+
+/// The server's end.
+pub struct BodyReader {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    of: BodyOf,
+    /// The length that its Content-Length declares.
+    declared_length: Option<u64>,
+    state: Mutex<OutflowState>,
+}
+
+struct OutflowState {
+    pieces: VecDeque<Bytes>,
+    /// Bytes that were written.
+    written: u64,
+    writer: WriterState,
+    end: End,
+    reader_is_gone: bool,
+    reader: Option<Waker>,
+    waiting_writer: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WriterState {
+    /// The instance has not asked for it.
+    Untaken,
+    Open,
+    Closed,
+}
+
+enum End {
+    /// More may come.
+    Open,
+    /// Nothing follows the pieces.
+    Finished,
+    /// These trailers follow them.
+    Trailers(HeaderMap),
+    /// It is not complete.
+    BrokenOff,
+}
+
+/// Makes a body.
+pub fn outflow(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyReader) {
+    let state = Mutex::new(OutflowState {
+        pieces: VecDeque::new(),
+        written: 0,
+        writer: WriterState::Untaken,
+        end: End::Open,
+        reader_is_gone: false,
+        reader: None,
+        waiting_writer: None,
+    });
+    let shared = Arc::new(Shared { of, declared_length, state });
+    (OutgoingBody { shared: shared.clone() }, BodyReader { shared })
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, OutflowState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn length_error(&self, bytes: u64) -> ErrorCode {
+        match self.of {
+            BodyOf::Request => ErrorCode::HttpRequestBodySize(Some(bytes)),
+            BodyOf::Answer => ErrorCode::HttpResponseBodySize(Some(bytes)),
+        }
+    }
+
+    /// Ends the body, if it has not ended.
+    fn end(&self, end: End) {
+        let state = &mut *self.lock();
+        if matches!(state.end, End::Open) {
+            state.end = end;
+            wake(&mut state.reader);
+        }
+    }
+
+    /// Adds a piece. There must be room for it.
+    fn add(&self, state: &mut OutflowState, bytes: Bytes) -> StreamResult<()> {
+        let written = state.written.saturating_add(bytes.len() as u64);
+        state.written = written;
+        if self.declared_length.is_some_and(|declared| written > declared) {
+            return Err(StreamError::LastOperationFailed(self.length_error(written).into()));
+        }
+        if !bytes.is_empty() {
+            state.pieces.push_back(bytes);
+            wake(&mut state.reader);
+        }
+        Ok(())
+    }
+}
+
+impl OutflowState {
+    fn has_room(&self) -> bool {
+        self.pieces.len() < MOST_PIECES
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+impl OutgoingBody {
+    /// Its stream; `None` if it was taken before.
+    pub fn writer(&self) -> Option<BodyWriter> {
+        let state = &mut *self.shared.lock();
+        if state.writer != WriterState::Untaken {
+            return None;
+        }
+        state.writer = WriterState::Open;
+        Some(BodyWriter { shared: self.shared.clone() })
+    }
+
+    /// Whether its stream still exists. Then it must not end.
+    pub fn has_writer(&self) -> bool {
+        self.shared.lock().writer == WriterState::Open
+    }
+
+    /// Ends the body. It is an error if it is not as long as declared.
+    pub fn finish(self, trailers: Option<HeaderMap>) -> Result<(), ErrorCode> {
+        let written = self.shared.lock().written;
+        if self.shared.declared_length.is_some_and(|declared| written != declared) {
+            self.shared.end(End::BrokenOff);
+            return Err(self.shared.length_error(written));
+        }
+        self.shared.end(trailers.map_or(End::Finished, End::Trailers));
+        Ok(())
+    }
+
+    /// Breaks the body off.
+    pub fn abort(self) {
+        self.shared.end(End::BrokenOff);
+    }
+}
+
+impl Drop for OutgoingBody {
+    fn drop(&mut self) {
+        // Of an instance that has ended or failed: what runs the instance knows which of them.
+        self.shared.end(End::Finished);
+    }
+}
+
+impl BodyWriter {
+    /// Writes a piece if there is room for it. Returns true if there is room for another one afterwards, and
+    /// the bytes if there was none.
+    pub fn try_write(&self, bytes: Bytes) -> StreamResult<Result<bool, Bytes>> {
+        let state = &mut *self.shared.lock();
+        if state.reader_is_gone {
+            return Err(StreamError::Closed);
+        }
+        if !state.has_room() || bytes.len() > PIECE_BYTES {
+            return Ok(Err(bytes));
+        }
+        self.shared.add(state, bytes)?;
+        Ok(Ok(state.has_room()))
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        self.shared.lock().writer = WriterState::Closed;
+    }
+}
+
+#[async_trait]
+impl Pollable for BodyWriter {
+    async fn ready(&mut self) {
+        poll_fn(|context| {
+            let state = &mut *self.shared.lock();
+            if state.reader_is_gone || state.has_room() {
+                return Poll::Ready(());
+            }
+            state.waiting_writer = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl OutputStream for BodyWriter {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        match self.try_write(bytes)? {
+            Ok(_) => Ok(()),
+            // The instance has not asked how much it may write.
+            Err(_) => Err(StreamError::Trap(format_err!("write exceeded budget"))),
+        }
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        if self.shared.lock().reader_is_gone { Err(StreamError::Closed) } else { Ok(()) }
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        let state = self.shared.lock();
+        match state.reader_is_gone {
+            true => Err(StreamError::Closed),
+            false => Ok(if state.has_room() { PIECE_BYTES } else { 0 }),
+        }
+    }
+}
+
+impl Body for BodyReader {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let state = &mut *self.shared.lock();
+        if let Some(piece) = state.pieces.pop_front() {
+            wake(&mut state.waiting_writer);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        match std::mem::replace(&mut state.end, End::Finished) {
+            End::Open => {
+                state.end = End::Open;
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+            End::Finished => Poll::Ready(None),
+            End::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+            End::BrokenOff => Poll::Ready(Some(Err(Error::HttpProtocolError))),
+        }
+    }
+}
+
+impl Drop for BodyReader {
+    fn drop(&mut self) {
+        let state = &mut *self.shared.lock();
+        state.reader_is_gone = true;
+        state.pieces.clear();
+        wake(&mut state.waiting_writer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    const TEXT: Bytes = Bytes::from_static(b"12345");
+
+    #[tokio::test]
+    async fn pieces_and_trailers_arrive() {
+        let (body, reader) = outflow(BodyOf::Answer, Some(10));
+        let mut writer = body.writer().unwrap();
+        assert!(body.writer().is_none());
+        writer.write(TEXT).unwrap();
+        writer.write(Bytes::new()).unwrap();
+        writer.write(TEXT).unwrap();
+        assert!(body.has_writer());
+        drop(writer);
+        assert!(!body.has_writer());
+        let mut trailers = HeaderMap::new();
+        trailers.insert("digest", "x".parse().unwrap());
+        body.finish(Some(trailers)).unwrap();
+        let collected = reader.collect().await.unwrap();
+        assert_eq!(collected.trailers().unwrap()["digest"], "x");
+        assert_eq!(collected.to_bytes(), "1234512345");
+    }
+
+    #[tokio::test]
+    async fn a_full_body_waits_for_its_reader() {
+        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let mut writer = body.writer().unwrap();
+        for at in 1..=MOST_PIECES {
+            assert_eq!(writer.check_write().unwrap(), PIECE_BYTES);
+            assert_eq!(writer.try_write(TEXT).unwrap(), Ok(at < MOST_PIECES));
+        }
+        assert_eq!(writer.check_write().unwrap(), 0);
+        assert_eq!(writer.try_write(TEXT).unwrap(), Err(TEXT));
+        assert!(matches!(writer.write(TEXT), Err(StreamError::Trap(_))));
+        let waiting = tokio::spawn(async move {
+            writer.ready().await;
+            writer.check_write().unwrap()
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        reader.frame().await.unwrap().unwrap();
+        assert_eq!(waiting.await.unwrap(), PIECE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_not_as_long_as_declared_is_an_error() {
+        let (body, mut reader) = outflow(BodyOf::Answer, Some(6));
+        let mut writer = body.writer().unwrap();
+        writer.write(TEXT).unwrap();
+        drop(writer);
+        assert!(matches!(body.finish(None), Err(ErrorCode::HttpResponseBodySize(Some(5)))));
+        assert_eq!(reader.frame().await.unwrap().unwrap().into_data().unwrap(), TEXT);
+        assert!(reader.frame().await.unwrap().is_err());
+
+        let (body, mut reader) = outflow(BodyOf::Request, Some(4));
+        let mut writer = body.writer().unwrap();
+        assert!(matches!(writer.write(TEXT), Err(StreamError::LastOperationFailed(_))));
+        drop(writer);
+        assert!(matches!(body.finish(None), Err(ErrorCode::HttpRequestBodySize(Some(5)))));
+        assert!(reader.frame().await.unwrap().is_err());
+    }
+
+    #[tokio::test]
+    async fn an_end_that_is_missing_is_no_error_here_but_an_abort_is() {
+        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let mut writer = body.writer().unwrap();
+        writer.write(Bytes::from(vec![0; PIECE_BYTES])).unwrap();
+        assert!(matches!(writer.write(Bytes::from(vec![0; PIECE_BYTES + 1])), Err(StreamError::Trap(_))));
+        drop((body, writer));
+        assert!(reader.frame().await.unwrap().is_ok());
+        assert!(reader.frame().await.is_none());
+
+        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        body.abort();
+        assert!(reader.frame().await.unwrap().is_err());
+        assert!(reader.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_is_gone_closes_the_stream() {
+        let (body, reader) = outflow(BodyOf::Answer, None);
+        let mut writer = body.writer().unwrap();
+        drop(reader);
+        assert!(matches!(writer.check_write(), Err(StreamError::Closed)));
+        assert!(matches!(writer.write(TEXT), Err(StreamError::Closed)));
+        assert!(matches!(writer.flush(), Err(StreamError::Closed)));
+        writer.ready().await;
+        body.finish(None).unwrap();
+    }
+}

@@ -1,0 +1,234 @@
+//! `wasi:io/streams` for components of 0.2: wasmtime's functions, but for a body that an instance writes.
+//!
+//! A body's stream is known here by its type. So a piece is written under one lock, and needs no future
+//! unless the instance must wait.
+
+use bytes::Bytes;
+use wasmtime::Result;
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
+use wasmtime_wasi::p2::bindings::io::{error, poll, streams};
+use wasmtime_wasi::p2::{
+    DynInputStream, DynOutputStream, DynPollable, OutputStream, StreamError, StreamResult, subscribe,
+};
+
+use crate::outflow::BodyWriter;
+use crate::state::State;
+
+/// The most bytes of one blocking write.
+const MOST_BLOCKING_BYTES: u64 = 4096;
+
+/// The streams of an instance.
+pub struct Streams<'a> {
+    table: &'a mut ResourceTable,
+}
+
+struct HasStreams;
+
+impl HasData for HasStreams {
+    type Data<'a> = Streams<'a>;
+}
+
+struct HasTable;
+
+impl HasData for HasTable {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+/// Lets components import `wasi:io`. It takes the place of what wasmtime has added.
+pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
+    error::add_to_linker::<_, HasTable>(linker, State::table)?;
+    poll::add_to_linker::<_, HasTable>(linker, State::table)?;
+    streams::add_to_linker::<_, HasStreams>(linker, |state| Streams { table: state.table() })
+}
+
+/// The handle of a body's stream.
+pub fn handle(writer: &Resource<BodyWriter>) -> Resource<DynOutputStream> {
+    Resource::new_own(writer.rep())
+}
+
+fn body_key(stream: &Resource<DynOutputStream>) -> Resource<BodyWriter> {
+    Resource::new_borrow(stream.rep())
+}
+
+impl Streams<'_> {
+    fn body(&mut self, stream: &Resource<DynOutputStream>) -> Option<&mut BodyWriter> {
+        self.table.get_mut(&body_key(stream)).ok()
+    }
+
+    fn output(&mut self, stream: &Resource<DynOutputStream>) -> StreamResult<&mut dyn OutputStream> {
+        let entry = self.table.get_any_mut(stream.rep())?;
+        if entry.is::<BodyWriter>() {
+            return match entry.downcast_mut::<BodyWriter>() {
+                Some(writer) => Ok(writer),
+                None => Err(ResourceTableError::WrongType.into()),
+            };
+        }
+        match entry.downcast_mut::<DynOutputStream>() {
+            Some(stream) => Ok(stream.as_mut()),
+            None => Err(ResourceTableError::WrongType.into()),
+        }
+    }
+
+    async fn write_and_flush(
+        &mut self,
+        stream: &Resource<DynOutputStream>,
+        bytes: Bytes,
+    ) -> StreamResult<()> {
+        let Some(body) = self.body(stream) else {
+            return self.output(stream)?.blocking_write_and_flush(bytes).await;
+        };
+        let has_room = match body.try_write(bytes)? {
+            Ok(has_room) => has_room,
+            Err(bytes) => return body.blocking_write_and_flush(bytes).await,
+        };
+        if has_room {
+            return Ok(());
+        }
+        match body.write_ready().await {
+            // It is written; that nothing more is read is a matter of the next write.
+            Ok(_) | Err(StreamError::Closed) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl streams::Host for Streams<'_> {
+    fn convert_stream_error(&mut self, error: StreamError) -> Result<streams::StreamError> {
+        streams::Host::convert_stream_error(self.table, error)
+    }
+}
+
+fn check_blocking_bytes(bytes: u64) -> StreamResult<()> {
+    match bytes <= MOST_BLOCKING_BYTES {
+        true => Ok(()),
+        false => Err(StreamError::trap("a blocking write may have 4096 bytes at most")),
+    }
+}
+
+fn as_length(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
+impl streams::HostOutputStream for Streams<'_> {
+    async fn drop(&mut self, stream: Resource<DynOutputStream>) -> Result<()> {
+        if self.body(&stream).is_none() {
+            return streams::HostOutputStream::drop(self.table, stream).await;
+        }
+        self.table.delete(Resource::<BodyWriter>::new_own(stream.rep()))?;
+        Ok(())
+    }
+
+    fn check_write(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<u64> {
+        Ok(self.output(&stream)?.check_write()? as u64)
+    }
+
+    fn write(&mut self, stream: Resource<DynOutputStream>, bytes: Vec<u8>) -> StreamResult<()> {
+        self.output(&stream)?.write(bytes.into())
+    }
+
+    fn subscribe(&mut self, stream: Resource<DynOutputStream>) -> Result<Resource<DynPollable>> {
+        match self.body(&stream) {
+            Some(_) => subscribe(self.table, body_key(&stream)),
+            None => subscribe(self.table, stream),
+        }
+    }
+
+    async fn blocking_write_and_flush(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+        bytes: Vec<u8>,
+    ) -> StreamResult<()> {
+        check_blocking_bytes(bytes.len() as u64)?;
+        self.write_and_flush(&stream, bytes.into()).await
+    }
+
+    async fn blocking_write_zeroes_and_flush(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+        length: u64,
+    ) -> StreamResult<()> {
+        check_blocking_bytes(length)?;
+        self.write_and_flush(&stream, vec![0; as_length(length)].into()).await
+    }
+
+    fn write_zeroes(&mut self, stream: Resource<DynOutputStream>, length: u64) -> StreamResult<()> {
+        self.output(&stream)?.write_zeroes(as_length(length))
+    }
+
+    fn flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
+        self.output(&stream)?.flush()
+    }
+
+    async fn blocking_flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
+        let stream = self.output(&stream)?;
+        stream.flush()?;
+        stream.write_ready().await?;
+        Ok(())
+    }
+
+    fn splice(
+        &mut self,
+        to: Resource<DynOutputStream>,
+        from: Resource<DynInputStream>,
+        length: u64,
+    ) -> StreamResult<u64> {
+        let length = as_length(length).min(self.output(&to)?.check_write()?);
+        if length == 0 {
+            return Ok(0);
+        }
+        let piece = self.table.get_mut(&from)?.read(length)?;
+        let bytes = piece.len() as u64;
+        if bytes > 0 {
+            self.output(&to)?.write(piece)?;
+        }
+        Ok(bytes)
+    }
+
+    async fn blocking_splice(
+        &mut self,
+        to: Resource<DynOutputStream>,
+        from: Resource<DynInputStream>,
+        length: u64,
+    ) -> StreamResult<u64> {
+        let length = as_length(length).min(self.output(&to)?.write_ready().await?);
+        if length == 0 {
+            return Ok(0);
+        }
+        let piece = self.table.get_mut(&from)?.blocking_read(length).await?;
+        let bytes = piece.len() as u64;
+        if bytes > 0 {
+            self.output(&to)?.blocking_write_and_flush(piece).await?;
+        }
+        Ok(bytes)
+    }
+}
+
+impl streams::HostInputStream for Streams<'_> {
+    async fn drop(&mut self, stream: Resource<DynInputStream>) -> Result<()> {
+        streams::HostInputStream::drop(self.table, stream).await
+    }
+
+    fn read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
+        streams::HostInputStream::read(self.table, stream, length)
+    }
+
+    async fn blocking_read(
+        &mut self,
+        stream: Resource<DynInputStream>,
+        length: u64,
+    ) -> StreamResult<Vec<u8>> {
+        streams::HostInputStream::blocking_read(self.table, stream, length).await
+    }
+
+    fn skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
+        streams::HostInputStream::skip(self.table, stream, length)
+    }
+
+    async fn blocking_skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
+        streams::HostInputStream::blocking_skip(self.table, stream, length).await
+    }
+
+    fn subscribe(&mut self, stream: Resource<DynInputStream>) -> Result<Resource<DynPollable>> {
+        streams::HostInputStream::subscribe(self.table, stream)
+    }
+}
