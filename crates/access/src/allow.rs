@@ -31,7 +31,7 @@ impl AddressRules {
     /// to it. Clients of unix sockets count as a network.
     #[inline]
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
-        client.is_some_and(|client| client != LOST_CLIENT && self.map.get(client))
+        client.is_some_and(|client| client.to_canonical() != LOST_CLIENT && self.map.get(client))
     }
 }
 
@@ -76,6 +76,7 @@ mod tests {
         assert!(!AddressRules::new(&networks(&["0.0.0.0/0"]), &[]).unwrap().allows(None));
         let denies = AddressRules::new(&[], &networks(&["10.0.0.0/8"])).unwrap();
         assert!(!denies.allows(None) && !denies.allows(Some(LOST_CLIENT)));
+        assert!(!denies.allows(Some(address("::ffff:0.0.0.0"))));
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl GeoRules {
 
     /// Whether a client is admitted.
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
-        let Some(client) = client.filter(|client| *client != LOST_CLIENT) else { return false };
+        let Some(client) = client.filter(|client| client.to_canonical() != LOST_CLIENT) else { return false };
         self.exempt.contains(client) || decide(&self.allow, &self.deny, self.geoip.locate(client))
     }
 }
