@@ -219,7 +219,7 @@ impl Family {
 
 fn client_source(client: (IpAddr, u16), server: (IpAddr, u16)) -> ProxySource {
     // `::` denotes the clients of unix sockets, which a proxy must not name.
-    let client = if client.0.to_canonical().is_unspecified() { (LOST_CLIENT, client.1) } else { client };
+    let client = if client.0.is_unspecified() { (LOST_CLIENT, client.1) } else { client };
     ProxySource::Client { client: client.into(), server: server.into() }
 }
 

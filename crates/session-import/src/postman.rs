@@ -399,7 +399,7 @@ mod tests {
         );
         assert_eq!(list.extract, [("first".to_string(), "json $['items'][0]['id']".to_string())]);
         for said in [
-            "the variable apiUrl stands for the server",
+            "the variable apiUrl is the server",
             "in: left out: line 8 of its test script: the test \"token is set\"",
             "list: left out: line 8 of its test script: pm.expect(pm.response.responseTime)",
             "one: left out: the server of",

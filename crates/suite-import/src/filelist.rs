@@ -235,7 +235,7 @@ mod tests {
     fn what_is_wrong_is_said_with_its_line() {
         for (text, said) in [
             ("# nothing\n", "l: there is no file in it"),
-            ("/a x\n", "l:1: after the URL stands its weight"),
+            ("/a x\n", "l:1: the weight after the URL"),
             ("/a 1 2\n", "l:1: a line is a URL"),
             ("#c\n0\n", "l:2: 0 pages"),
             ("2\n100 1\n/a\n", "l:1: the list should have 2 pages and ends after 1"),

@@ -260,10 +260,10 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_format_is_said() {
         for (format, said) in [
-            ("", "does not say what was asked for"),
-            ("$status", "does not say what was asked for"),
-            ("$method $status", "does not say what was asked for"),
-            ("$request", "does not say how it was answered"),
+            ("", "does not contain the request"),
+            ("$status", "does not contain the request"),
+            ("$method $status", "does not contain the request"),
+            ("$request", "does not contain the status"),
             ("($request)$$$status$method", "there is no text before \"$method\""),
             ("$request$status", "there is no text before \"$status\""),
             ("${request $status", "\"${\" has no \"}\""),
