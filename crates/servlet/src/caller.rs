@@ -60,9 +60,9 @@ impl WatchedCalls {
                     if let Some((slab, java_call)) =
                         slab.and_then(|slab| Some((slab.clone(), slab.java_call()?)))
                     {
-                        // SAFETY: Java does not change a complete answer while the call continues, and the
-                        // bytes are copied under the lock that the end of the call takes.
                         java_call.handle_long_call(number, |length| {
+                            // SAFETY: Java does not change a complete answer while the call continues, and
+                            // the bytes are copied under the lock that the end of the call takes.
                             head::read(unsafe { slab.output.get(length) })
                         });
                     }
