@@ -5,6 +5,7 @@
 //! must open them again later.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -113,10 +114,9 @@ impl Server {
             privileges::set_umask(mask);
         }
         let cores = core_count(&config);
-        let sockets = std::mem::take(&mut inheritance.sockets);
-        let (mut listening, shares, unset_rights) = listen(&config, cores, sockets, account.as_ref())?;
+        let (listened, mut http3) = open_sockets(&config, cores, inheritance, account.as_ref())?;
+        let (mut listening, shares, unset_rights) = listened;
         let in_vain = listening.drop_unwanted();
-        let mut http3 = open_http3(&config, cores, &listening, inheritance, account.as_ref())?;
         let datagrams = open_datagrams(&config, cores, inheritance)?;
         let pid_file = open_pid_file(&config, account.as_ref())?;
         let (control, control_problem) =
@@ -319,6 +319,37 @@ fn account_to_become(config: &Config) -> Result<Option<Account>, StartError> {
 /// rights could not be set.
 type Listened = (Listening, Vec<Vec<ListenerSeed>>, Vec<String>);
 
+/// How often ports are chosen for sites with port 0.
+const PORT_ATTEMPTS: u32 = 8;
+
+/// Opens the sockets of sites and streams, and those of HTTP/3 that cannot be opened later. A site with port 0
+/// and HTTP/3 needs a port that is free for TCP and for UDP: if the port that the system chooses for TCP is in
+/// use for UDP, it chooses another one.
+fn open_sockets(
+    config: &Config,
+    cores: usize,
+    inheritance: &mut Inheritance,
+    account: Option<&Account>,
+) -> Result<(Listened, http3::Sockets), StartError> {
+    let mut sockets = std::mem::take(&mut inheritance.sockets);
+    let may_choose = sockets.is_empty() && http3_addresses(config).any(|address| address.port() == 0);
+    let mut attempts = if may_choose { PORT_ATTEMPTS } else { 1 };
+    loop {
+        let listened = listen(config, cores, std::mem::take(&mut sockets), account)?;
+        attempts -= 1;
+        match open_http3(config, cores, &listened.0, inheritance, account) {
+            Err(_) if attempts > 0 => {}
+            opened => return Ok((listened, opened?)),
+        }
+    }
+}
+
+/// The addresses of sites with HTTP/3.
+fn http3_addresses(config: &Config) -> impl Iterator<Item = SocketAddr> {
+    let sites = config.sites.iter().filter(|site| site.tls.is_on() && site.tls.http3);
+    sites.flat_map(|site| &site.listen).filter_map(|address| address.ip())
+}
+
 /// Opens the sockets that sites and streams listen on.
 fn listen(
     config: &Config,
@@ -434,11 +465,11 @@ fn open_http3(
     if inheritance.predecessor.is_some() {
         // The previous process uses them until its connections have ended.
         http3.wait();
-    } else if account.is_some_and(|account| !account.is_ours()) {
-        let speak = config.sites.iter().filter(|site| site.tls.is_on() && site.tls.http3);
-        for address in speak.flat_map(|site| &site.listen).filter_map(|address| address.ip()) {
-            http3.open_ahead(address, listening.bound_ip_of(address)).map_err(StartError)?;
-        }
+        return Ok(http3);
+    }
+    let loses_rights = account.is_some_and(|account| !account.is_ours());
+    for address in http3_addresses(config).filter(|address| loses_rights || address.port() == 0) {
+        http3.open_ahead(address, listening.bound_ip_of(address)).map_err(StartError)?;
     }
     Ok(http3)
 }

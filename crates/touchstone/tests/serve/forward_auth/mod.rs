@@ -355,7 +355,7 @@ fn what_cannot_be_is_refused_at_the_start() {
         ("forward_auth = { url = \"127.0.0.1:80\" }", "an origin is"),
         ("forward_auth = { url = \"http://127.0.0.1/a/../b\" }", "not in its normal form"),
         ("forward_auth = { url = \"http://127.0.0.1/\", remember = \"1s\" }", "'remember' needs 'send'"),
-        ("forward_auth = { url = \"http://127.0.0.1/\", fields = [\"Host\"] }", "cannot be given"),
+        ("forward_auth = { url = \"http://127.0.0.1/\", fields = [\"Host\"] }", "cannot be passed"),
         ("forward_auth = { url = \"http://127.0.0.1/\", sign_in = \"//evil/\" }", "neither a path nor a URL"),
         ("forward_auth = { url = \"https://127.0.0.1/\", ca_certificate = \"missing.pem\" }", "missing.pem"),
     ] {
