@@ -319,13 +319,13 @@ impl StreamTask<'_> {
                             Err(BodyProblem::TooLarge) => break Answer::error(413).into(),
                             Err(BodyProblem::Timeout) => break Answer::error(408).into(),
                             Err(BodyProblem::Failed(failure)) => {
-                                self.log(received, &Answer::new(CLIENT_CLOSED_REQUEST).into(), CLIENT_CLOSED_REQUEST, 0);
+                                self.log_closed_by_client(received);
                                 return Err(failure);
                             }
                         }
                     }
                     _ = &mut stopped => {
-                        self.log(received, &Answer::new(CLIENT_CLOSED_REQUEST).into(), CLIENT_CLOSED_REQUEST, 0);
+                        self.log_closed_by_client(received);
                         return Err(Failure::Gone);
                     }
                 }
@@ -380,6 +380,11 @@ impl StreamTask<'_> {
         let body_bytes = writer.body_bytes;
         self.log(received, &answered, answered.answer.status, body_bytes);
         result
+    }
+
+    /// Counts and logs a request whose client has closed it before the answer.
+    fn log_closed_by_client(&self, received: &ReceivedHead) {
+        self.log(received, &Answer::new(CLIENT_CLOSED_REQUEST).into(), CLIENT_CLOSED_REQUEST, 0);
     }
 
     /// Counts and logs the answer.

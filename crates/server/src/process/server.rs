@@ -322,9 +322,9 @@ type Listened = (Listening, Vec<Vec<ListenerSeed>>, Vec<String>);
 /// How often ports are chosen for sites with port 0.
 const PORT_ATTEMPTS: u32 = 8;
 
-/// Opens the sockets of sites and streams, and those of HTTP/3 that cannot be opened later. A site with port 0
-/// and HTTP/3 needs a port that is free for TCP and for UDP: if the port that the system chooses for TCP is in
-/// use for UDP, it chooses another one.
+/// Opens the sockets of sites and streams, and those of HTTP/3 that cannot be opened later. A site with port
+/// 0 and HTTP/3 needs a port that is free for TCP and for UDP: if the port that the system chooses for TCP is
+/// in use for UDP, it chooses another one.
 fn open_sockets(
     config: &Config,
     cores: usize,
