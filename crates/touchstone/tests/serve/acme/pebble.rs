@@ -97,6 +97,8 @@ impl Pebble {
                 .arg("-config")
                 .arg(config)
                 .args(["-dnsserver", &format!("127.0.0.1:{}", settings.name_server.unwrap_or(dns_port))])
+                // Its default refuses one good nonce in twenty; three in succession end an order.
+                .env("PEBBLE_WFE_NONCEREJECT", "1")
                 .env("PEBBLE_VA_NOSLEEP", if settings.patience_s == 0 { "1" } else { "0" })
                 .env("PEBBLE_VA_SLEEPTIME", settings.patience_s.to_string())
                 .env("PEBBLE_AUTHZREUSE", if settings.reuses_proofs { "50" } else { "0" }),
