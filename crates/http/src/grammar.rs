@@ -108,6 +108,11 @@ pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
 }
 
+/// The fields of a text of field lines, as names and values. Lines without a colon are left out.
+pub fn split_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

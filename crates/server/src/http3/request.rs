@@ -15,7 +15,7 @@ use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
-use touchstone_http::grammar::split_field;
+use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method};
@@ -432,8 +432,7 @@ fn append_interim(progress: &Progress, frames: &mut Vec<u8>) {
 }
 
 fn append_one(status: u16, fields: &[u8], frames: &mut Vec<u8>) {
-    let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-    frames.extend_from_slice(&encode_fields(status, lines.filter_map(split_field)));
+    frames.extend_from_slice(&encode_fields(status, split_fields(fields)));
 }
 
 async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {

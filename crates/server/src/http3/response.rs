@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_files::cache::Prepared;
 use touchstone_handler::answer::{Answer, BodyPart, Framing, cached_bytes};
-use touchstone_http::grammar::split_field;
+use touchstone_http::grammar::{split_field, split_fields};
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
 
@@ -44,11 +44,10 @@ pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> 
     let date = core.clock.second();
     let length = answer.content_length(framing);
     let length_text = length.unwrap_or_default().to_string();
-    let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let own: [(&[u8], &[u8]); 2] =
         [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
     let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
-    encode_fields(answer.status, own.into_iter().chain(lines.filter_map(split_field)).chain(length_field))
+    encode_fields(answer.status, own.into_iter().chain(split_fields(&answer.fields)).chain(length_field))
 }
 
 /// Writes one answer.
@@ -119,9 +118,8 @@ impl<'a> Writer<'a> {
                     }
                     let trailers = body.take_trailers();
                     if !trailers.is_empty() {
-                        let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
                         let mut section = Vec::with_capacity(trailers.len());
-                        qpack::encode_fields(lines.filter_map(split_field), &mut section);
+                        qpack::encode_fields(split_fields(&trailers), &mut section);
                         frame::append(FrameType::HEADERS, &section, &mut pending);
                     }
                     if length.is_some_and(|length| self.body_bytes - before < length) {

@@ -21,7 +21,7 @@ use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
-use touchstone_http::grammar::split_field;
+use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::{Body, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey};
 use touchstone_http::request::{Expectation, Method};
 use waiting::ClientWaits;
@@ -342,8 +342,7 @@ impl Http2 {
     /// Starts the responses that are ready.
     fn start_responses(&mut self) {
         while let Some((stream, status, fields)) = self.inbox.take_interim() {
-            let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-            let block = encode_fields(status, lines.filter_map(split_field));
+            let block = encode_fields(status, split_fields(&fields));
             self.engine.inform(stream, &block, &mut self.output);
         }
         while let Some(answer) = self.inbox.take() {
@@ -362,11 +361,10 @@ impl Http2 {
         let framing = answer.framing(head.method == Method::Head, true);
         let length = answer.content_length(framing);
         let length_text = length.unwrap_or_default().to_string();
-        let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let own: [(&[u8], &[u8]); 2] =
             [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
         let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
-        let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
+        let fields = own.into_iter().chain(split_fields(&answer.fields)).chain(length_field);
         let block = encode_fields(answer.status, fields);
         let streams = matches!(answer.body.last(), Some(BodyPart::Stream { .. }));
         let body = match answer.body_length() {

@@ -19,7 +19,7 @@ use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::ReceivedHead;
-use touchstone_http::grammar::split_field;
+use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_sites::site::Snapshot;
@@ -433,9 +433,8 @@ impl Outgoing {
 
 /// A header block of trailers.
 fn encode_trailers(trailers: &[u8]) -> Vec<u8> {
-    let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let mut block = Vec::with_capacity(trailers.len());
-    encode_fields_block(lines.filter_map(split_field), &mut block);
+    encode_fields_block(split_fields(trailers), &mut block);
     block
 }
 
