@@ -285,17 +285,13 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
         .collect();
     for (name, value) in head.fields() {
         if passes_back(name) && !connection.iter().any(|list| list_has(list, name)) {
-            for piece in [name, b": ", value, b"\r\n"] {
-                lines.extend_from_slice(piece);
-            }
+            push_line(name, value, &mut lines);
         }
     }
     if head.status == 101 {
         lines.extend_from_slice(b"Connection: upgrade\r\n");
         if let Some(protocol) = head.field(b"upgrade") {
-            for piece in [b"Upgrade: ", protocol, b"\r\n"] {
-                lines.extend_from_slice(piece);
-            }
+            push_line(b"Upgrade", protocol, &mut lines);
         }
     }
     lines
@@ -307,6 +303,17 @@ pub fn response_date(value: Option<&[u8]>) -> Option<[u8; 29]> {
     let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
     let date = parse_http_date(value?, now)?;
     Some(format_imf_fixdate(date))
+}
+
+/// The fields of a response, or of trailers, that are passed on to the client, as lines.
+pub fn lines_passed_back<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(256);
+    fields.filter(|(name, _)| passes_back(name)).for_each(|(name, value)| push_line(name, value, &mut lines));
+    lines
+}
+
+fn push_line(name: &[u8], value: &[u8], lines: &mut Vec<u8>) {
+    [name, b": ", value, b"\r\n"].into_iter().for_each(|piece| lines.extend_from_slice(piece));
 }
 
 /// Whether a field of a response, or of trailers, is for the client.

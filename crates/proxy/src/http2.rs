@@ -14,9 +14,10 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tokio::time::timeout;
 use touchstone_handler::answer::Answer;
+use touchstone_http::grammar::split_fields;
 
 use super::failure::{Failure, TimedStep};
-use super::fields::{Outbound, passes_back};
+use super::fields::{Outbound, lines_passed_back};
 use super::http2_connection::Http2Connection;
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
@@ -51,16 +52,7 @@ pub async fn call(
         upload = Some(Box::pin(stream_exchange::send_body(stream, body, outbound.body_length, times.send)));
     }
     let head = read_head(response, outbound);
-    let head = match stream_exchange::wait_for_head(head, &mut upload, times.response).await {
-        Ok(head) => head,
-        Err(failure) => {
-            // A connection that does not answer may be dead; other requests must not wait for it.
-            if matches!(failure, Failure::Timeout(..)) {
-                session.session.is_dead.set(true);
-            }
-            return Err(failure);
-        }
-    };
+    let head = stream_exchange::wait_for_head(head, &mut upload, times.response, &session).await?;
     let (parts, received) = head.into_parts();
     if parts.status == 101 {
         return Err(Failure::Response("101, which HTTP/2 has not".to_string()));
@@ -85,10 +77,8 @@ fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Request<()>, 
     *request.method_mut() = Method::from_bytes(&outbound.method).map_err(|_| refused("its method"))?;
     *request.uri_mut() = http::Uri::from_maybe_shared(Bytes::from(uri)).map_err(|_| refused("its target"))?;
     let headers = request.headers_mut();
-    for line in outbound.lines().split(|&byte| byte == b'\n') {
-        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
-        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| refused("a field's name"))?;
-        let value = line[colon + 1..].trim_ascii();
+    for (name, value) in split_fields(outbound.lines()) {
+        let name = HeaderName::from_bytes(name).map_err(|_| refused("a field's name"))?;
         headers.append(name, HeaderValue::from_bytes(value).map_err(|_| refused("a field's value"))?);
     }
     if outbound.takes_trailers {
@@ -168,27 +158,18 @@ impl Receiving for RecvStream {
 
 /// Field lines in the form of HTTP/2; lines that are not valid there are left out.
 fn map_of(lines: &[u8]) -> HeaderMap {
-    let field = |line: &[u8]| {
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        let name = HeaderName::from_bytes(&line[..colon]).ok()?;
-        Some((name, HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?))
-    };
     let mut map = HeaderMap::new();
-    for (name, value) in lines.split(|&byte| byte == b'\n').filter_map(field) {
-        map.append(name, value);
+    for (name, value) in split_fields(lines) {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            map.append(name, value);
+        }
     }
     map
 }
 
 /// Fields as lines, without those that are not passed on to the client.
 fn lines_of(headers: &HeaderMap) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(256);
-    for (name, value) in headers.iter().filter(|(name, _)| passes_back(name.as_str().as_bytes())) {
-        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            lines.extend_from_slice(piece);
-        }
-    }
-    lines
+    lines_passed_back(headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())))
 }
 
 fn failure_of(error: &h2::Error) -> Failure {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quinn::WriteError;
 use tokio::time::timeout;
 use touchstone_handler::answer::Answer;
-use touchstone_http::grammar::{field_value_length, split_field};
+use touchstone_http::grammar::{field_value_length, split_fields};
 use touchstone_http::h2::Fields;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::request_stream::trailers;
@@ -21,7 +21,7 @@ use touchstone_http::request::Method;
 
 use super::body_limits::MOST_INTERIM;
 use super::failure::{Failure, TimedStep};
-use super::fields::{Outbound, passes_back};
+use super::fields::{Outbound, lines_passed_back};
 use super::http3_connection::{
     ConnectionState, Http3Connection, Incoming, Outgoing, RECEIVE_BYTES, RequestStreams, code,
 };
@@ -68,16 +68,7 @@ pub async fn call(
             }
         }
     };
-    let head = match stream_exchange::wait_for_head(head, &mut upload, times.response).await {
-        Ok(head) => head,
-        Err(failure) => {
-            // A connection that does not answer may be dead; other requests must not wait for it.
-            if matches!(failure, Failure::Timeout(..)) {
-                session.session.is_dead.set(true);
-            }
-            return Err(failure);
-        }
-    };
+    let head = stream_exchange::wait_for_head(head, &mut upload, times.response, &session).await?;
     let download = Download { received: response, upload, limit: times.idle };
     stream_exchange::answer(attempt, session, head, download, outbound).await
 }
@@ -97,7 +88,7 @@ fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Bytes, Failur
         (b":authority", outbound.authority(attempt.settings(), url)),
         (b":path", &path),
     ];
-    fields.extend(fields_of(outbound.lines()));
+    fields.extend(split_fields(outbound.lines()));
     if fields.iter().any(|(_, value)| field_value_length(value) != value.len()) {
         return Err(refused("a field's value"));
     }
@@ -109,10 +100,6 @@ fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Bytes, Failur
         fields.push((b"content-length", length.as_bytes()));
     }
     Ok(section(fields.into_iter()))
-}
-
-fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
 }
 
 /// A HEADERS frame with these fields. The encoder writes names in lower case.
@@ -160,7 +147,7 @@ impl Sending for Outgoing {
     async fn finish(&mut self, trailers: &[u8], limit: Duration) -> Result<(), Failure> {
         if !trailers.is_empty() {
             let is_valid = |(_, value): &(&[u8], &[u8])| field_value_length(value) == value.len();
-            self.write([section(fields_of(trailers).filter(is_valid)), Bytes::new()], limit).await?;
+            self.write([section(split_fields(trailers).filter(is_valid)), Bytes::new()], limit).await?;
         }
         self.is_ended = true;
         self.stream.finish().map_err(|error| Failure::Closed(io::Error::other(error)))
@@ -330,11 +317,5 @@ impl Receiving for Response {
 
 /// Fields as lines, without those that are not passed on to the client.
 fn lines_of(fields: Fields<'_>) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(256);
-    for field in fields.filter(|field| passes_back(field.name)) {
-        for piece in [field.name, b": ", field.value, b"\r\n"] {
-            lines.extend_from_slice(piece);
-        }
-    }
-    lines
+    lines_passed_back(fields.map(|field| (field.name, field.value)))
 }

@@ -17,6 +17,7 @@ use super::failure::{Failure, TimedStep};
 use super::fields::{Outbound, response_date};
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
+use super::sessions::{Multiplexed, SessionUse};
 
 /// The request's body on its way.
 pub type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
@@ -83,8 +84,21 @@ pub async fn send_body(
 }
 
 /// Waits for the head of the response, while the request is sent. The time limit begins at the end of the
-/// request.
-pub async fn wait_for_head<H>(
+/// request. A connection that does not answer may be dead: other requests must not wait for it.
+pub async fn wait_for_head<H, C: Multiplexed>(
+    head: impl Future<Output = Result<H, Failure>>,
+    upload: &mut Option<Upload>,
+    limit: Duration,
+    session: &SessionUse<C>,
+) -> Result<H, Failure> {
+    let head = head_during_upload(head, upload, limit).await;
+    if let Err(Failure::Timeout(..)) = head {
+        session.session.is_dead.set(true);
+    }
+    head
+}
+
+async fn head_during_upload<H>(
     head: impl Future<Output = Result<H, Failure>>,
     upload: &mut Option<Upload>,
     limit: Duration,
