@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem, ControlConfig, Persistence};
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::{ControlCounts, ControlResult};
+use touchstone_observe::metrics::{ControlCounts, ControlResult, Metrics};
 use touchstone_observe::request_id::RequestIds;
 use touchstone_proxy::OriginGroups;
 use touchstone_tls::private_file;
@@ -80,14 +80,10 @@ pub(crate) struct ChangeNote {
 
 impl ControlApi {
     /// The API over a configuration that is in force.
-    pub fn new(
-        opened: Opened,
-        error_log: ErrorLog,
-        counts: Arc<ControlCounts>,
-        origins: Arc<OriginGroups>,
-    ) -> Result<ControlApi, String> {
+    pub fn new(opened: Opened, error_log: ErrorLog, metrics: &Metrics) -> Result<ControlApi, String> {
         let control = &opened.effective.config.control;
         let audit = AuditLog::open(control.audit_log.as_deref(), error_log.clone())?;
+        let counts = metrics.control().clone();
         counts.set_used();
         let mut api = ControlApi {
             base: opened.base,
@@ -99,7 +95,7 @@ impl ControlApi {
             audit,
             ids: RequestIds::new(),
             counts,
-            origins,
+            origins: metrics.origins().clone(),
         };
         if let Some(directory) = api.directory() {
             // This process is the only writer from now on.

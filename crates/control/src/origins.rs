@@ -34,7 +34,7 @@ fn name_of(group: &SharedGroup, member: &Member) -> OriginName {
 
 /// Every group in force, in the order of names.
 pub fn all_groups(groups: &OriginGroups) -> Value {
-    let mut groups = groups.in_force();
+    let mut groups = groups.in_use();
     groups.sort_by(|one, other| one.settings.name.cmp(&other.settings.name));
     json!({ "groups": groups.iter().map(|group| group_json(group)).collect::<Vec<_>>() })
 }
@@ -43,7 +43,7 @@ pub fn all_groups(groups: &OriginGroups) -> Value {
 pub fn find_groups(groups: &OriginGroups, site: &str, route: &str) -> Result<Vec<Arc<SharedGroup>>, Failure> {
     let is_it =
         |group: &Arc<SharedGroup>| group.settings.name.site == site && group.settings.name.route == route;
-    let found: Vec<Arc<SharedGroup>> = groups.in_force().into_iter().filter(is_it).collect();
+    let found: Vec<Arc<SharedGroup>> = groups.in_use().into_iter().filter(is_it).collect();
     match found.is_empty() {
         false => Ok(found),
         true => Err(Failure::new(

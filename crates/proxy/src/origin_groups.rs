@@ -1,4 +1,4 @@
-//! All groups of origins of a server: those of the configuration in force, and of requests that still use an
+//! All groups of origins of a server: those of the configuration in use, and of requests that still use an
 //! older one. What operators order for origins is kept here too, for groups that a later configuration has.
 
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ pub struct OriginGroups {
     groups: LiveInstances<SharedGroup>,
     /// The number of the configuration that is being opened, or was opened last.
     opened: AtomicU64,
-    /// The number of the configuration in force.
-    in_force: AtomicU64,
+    /// The number of the configuration in use.
+    in_use: AtomicU64,
     orders: Mutex<OriginOrders>,
 }
 
@@ -30,9 +30,9 @@ impl OriginGroups {
         self.opened.fetch_add(1, Relaxed);
     }
 
-    /// Called when the configuration that was opened last is in force.
-    pub fn configuration_in_force(&self) {
-        self.in_force.store(self.opened.load(Relaxed), Relaxed);
+    /// Called when the configuration that was opened last is in use.
+    pub fn configuration_in_use(&self) {
+        self.in_use.store(self.opened.load(Relaxed), Relaxed);
     }
 
     /// The group with these settings: the existing one, or a new one.
@@ -49,11 +49,11 @@ impl OriginGroups {
         self.groups.all()
     }
 
-    /// The groups of the configuration in force. A configuration that was refused leaves a larger number at
+    /// The groups of the configuration in use. A configuration that was refused leaves a larger number at
     /// the groups that it shares with this one; its other groups are no longer in use.
-    pub fn in_force(&self) -> Vec<Arc<SharedGroup>> {
-        let (groups, in_force) = (self.all().into_iter(), self.in_force.load(Relaxed));
-        groups.filter(|group| group.configuration.load(Relaxed) >= in_force).collect()
+    pub fn in_use(&self) -> Vec<Arc<SharedGroup>> {
+        let (groups, in_use) = (self.all().into_iter(), self.in_use.load(Relaxed));
+        groups.filter(|group| group.configuration.load(Relaxed) >= in_use).collect()
     }
 
     /// Replaces the orders of operators, in all existing and later groups. Origins without an order are used

@@ -51,7 +51,7 @@ impl Services {
     pub fn configuration_in_use(&self) {
         touchstone_servlet::end_unwanted();
         self.python.configuration_in_use();
-        self.origins.configuration_in_force();
+        self.origins.configuration_in_use();
     }
 
     /// Ends all processes of programs, and waits until they have ended.
@@ -63,10 +63,23 @@ impl Services {
 }
 
 #[cfg(test)]
+impl ServerShared {
+    /// That of a server with a small store.
+    pub fn example() -> ServerShared {
+        let store = touchstone_accelerator::store::Store::new(1 << 20, None);
+        ServerShared {
+            tls: TlsShared::new(),
+            access: AccessShared::new(Arc::new(|_| {})),
+            accelerator: Arc::new(Accelerator::new(store)),
+            services: Services::default(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use touchstone_accelerator::store::Store;
     use touchstone_proxy::{OriginOrder, OriginState};
 
     use super::*;
@@ -76,19 +89,10 @@ mod tests {
                         proxy = { to = 'http://127.0.0.1:1' }\n[[site.route]]\npath = '/f/'\n\
                         fastcgi = { backends = ['127.0.0.1:2'] }\n";
 
-    fn server() -> ServerShared {
-        ServerShared {
-            tls: TlsShared::new(),
-            access: AccessShared::new(Arc::new(|_| {})),
-            accelerator: Arc::new(Accelerator::new(Store::new(1 << 20, None))),
-            services: Services::default(),
-        }
-    }
-
     #[test]
     fn two_servers_of_one_process_have_their_own_origins() {
         let config = touchstone_config::parse(SITE, Path::new("/etc/site.toml")).unwrap();
-        let servers = [server(), server()];
+        let servers = [ServerShared::example(), ServerShared::example()];
         let open = |server: &ServerShared| {
             server.services.begin_configuration();
             let rules = SiteRules::open(&config.sites[0], server).unwrap();
@@ -96,7 +100,7 @@ mod tests {
             rules
         };
         let _rules = servers.each_ref().map(open);
-        let [one, other] = servers.each_ref().map(|server| server.services.origins.in_force());
+        let [one, other] = servers.each_ref().map(|server| server.services.origins.in_use());
         assert_eq!((one.len(), other.len()), (1, 1));
         assert!(!Arc::ptr_eq(&one[0], &other[0]));
         let place = (one[0].settings.name.clone(), one[0].members[0].name.clone());
@@ -106,7 +110,7 @@ mod tests {
         assert_eq!(other[0].members[0].state(), OriginState::Ready);
         // A reload keeps both.
         let _rules = servers.each_ref().map(open);
-        assert!(Arc::ptr_eq(&one[0], &servers[0].services.origins.in_force()[0]));
+        assert!(Arc::ptr_eq(&one[0], &servers[0].services.origins.in_use()[0]));
         assert_eq!(one[0].members[0].state(), OriginState::Drain);
     }
 }

@@ -175,7 +175,7 @@ impl Metrics {
     }
 
     /// The origins of the server.
-    pub fn origins(&self) -> &OriginGroups {
+    pub fn origins(&self) -> &Arc<OriginGroups> {
         &self.sources.origins
     }
 

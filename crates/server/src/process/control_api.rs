@@ -7,7 +7,6 @@ use touchstone_config::Config;
 use touchstone_control::{ControlApi, order_origins};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
-use touchstone_proxy::OriginGroups;
 
 /// The control API, if the configuration has one; applies the operators' orders to the origins, before a core
 /// selects one.
@@ -15,18 +14,17 @@ pub fn start(
     config: &Config,
     file: Option<&Path>,
     metrics: &Arc<Metrics>,
-    origins: &Arc<OriginGroups>,
     error_log: &ErrorLog,
 ) -> Option<ControlApi> {
     let file = file.filter(|_| config.control.enabled)?;
     let open = || {
         let opened = touchstone_control::open(file)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-        ControlApi::new(opened, error_log.clone(), metrics.control().clone(), origins.clone())
+        ControlApi::new(opened, error_log.clone(), metrics)
     };
     match open() {
         Ok(api) => {
-            order_origins(origins, api.orders());
+            order_origins(metrics.origins(), api.orders());
             Some(api)
         }
         Err(problem) => {

@@ -226,10 +226,7 @@ impl Server {
             control,
             predecessor,
         } = self;
-        let control_api = {
-            let (file, origins) = (config_file.as_deref(), &shared.services.origins);
-            control_api::start(&snapshot.config, file, &metrics, origins, &error_log)
-        };
+        let control_api = control_api::start(&snapshot.config, config_file.as_deref(), &metrics, &error_log);
         let count = shares.len();
         let (heartbeat, connections) =
             (Arc::new(Heartbeat::new(count)), Arc::new(ConnectionCount::default()));

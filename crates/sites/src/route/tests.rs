@@ -4,16 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use touchstone_accelerator::layer::Accelerator;
-use touchstone_accelerator::store::Store;
-use touchstone_access::{AccessShared, pass};
+use touchstone_access::pass;
 use touchstone_config::{Config, RouteConfig, parse};
 use touchstone_http::request_view::RequestView;
 use touchstone_http::target::normalise_path;
-use touchstone_tls::TlsShared;
 
 use super::*;
-use crate::services::Services;
 
 /// The configuration of one site with these lines after its own.
 fn config(routes: &str) -> Config {
@@ -29,17 +25,8 @@ fn found(routes: &Routes, path: &str) -> Option<usize> {
     routes.find(&RequestView::example(path)).map(|route| route.index)
 }
 
-fn shared() -> ServerShared {
-    ServerShared {
-        tls: TlsShared::new(),
-        access: AccessShared::new(Arc::new(|_| {})),
-        accelerator: Arc::new(Accelerator::new(Store::new(1 << 20, None))),
-        services: Services::default(),
-    }
-}
-
 fn rules(text: &str) -> SiteRules {
-    SiteRules::open(&config(text).sites[0], &shared()).unwrap().unwrap()
+    SiteRules::open(&config(text).sites[0], &ServerShared::example()).unwrap().unwrap()
 }
 
 /// The outcome of the rules for a path, as one line.
@@ -315,7 +302,7 @@ fn the_cache_may_answer_what_is_plain() {
 
 #[test]
 fn no_rules_are_none() {
-    assert!(SiteRules::open(&config("").sites[0], &shared()).unwrap().is_none());
+    assert!(SiteRules::open(&config("").sites[0], &ServerShared::example()).unwrap().is_none());
     assert!(!rules("[[site.route]]\n").needs_peers());
     assert!(
         rules("deny = ['::1']\n").needs_peers() && rules("[[site.route]]\ndeny = ['::1']\n").needs_peers()

@@ -48,11 +48,7 @@ impl Running {
                 dropped.iter().for_each(|change| parts.error_log.warning(change));
                 api
             }),
-            None => {
-                let (counts, origins) =
-                    (parts.metrics.control().clone(), parts.shared.services.origins.clone());
-                ControlApi::new(opened, parts.error_log.clone(), counts, origins)
-            }
+            None => ControlApi::new(opened, parts.error_log.clone(), &parts.metrics),
         };
         match done {
             Ok(api) => parts.control_api = Some(api),
