@@ -54,8 +54,9 @@ fn components_are_counted() {
     let made = found["instances_made"].as_u64().unwrap();
     let kept = found["instances"].as_u64().unwrap();
     let memory = found["memory_bytes"].as_u64().unwrap();
+    // Each core that has answered keeps an instance of its own; `memory` limits each of them.
     assert!((1..=6).contains(&kept), "{found}");
-    assert!(memory >= kept << 16 && memory < 32 << 20, "{found}");
+    assert!(memory >= kept << 16 && memory <= kept * (32 << 20), "{found}");
     assert!(found["component"].as_str().unwrap().ends_with("behaviours.wasm"), "{found}");
 
     let metrics = ask("/metrics");
