@@ -496,10 +496,15 @@ mod tests {
     #[test]
     fn each_bottleneck_is_named_by_its_signs() {
         type Change = fn(&mut MixResult, &mut Usage);
-        let cases: [(Verdict, Change); 16] = [
+        let cases: [(Verdict, Change); 17] = [
             (Verdict::EngineDisturbed, |mix, _| {
+                mix.generator_saturated = Some("a thread waited 30 % of the time".into());
+                mix.load.longest_waiting_thread = Some(0.3);
+            }),
+            (Verdict::Generator, |mix, _| {
                 mix.generator_saturated = Some("a quota held the engine back 30 % of the time".into());
                 mix.load.longest_waiting_thread = Some(0.3);
+                mix.load.held_back_by_quota = Some(0.3);
             }),
             (Verdict::Generator, |mix, _| {
                 mix.generator_saturated = Some("a thread was 99 % busy".into());

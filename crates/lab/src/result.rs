@@ -1075,6 +1075,10 @@ pub struct LoadUse {
     /// in results of older versions.
     #[serde(default)]
     pub longest_waiting_thread: Option<f64>,
+    /// The share of the time for which a quota of its control group held the engine back, where that was at
+    /// least a tenth. `longest_waiting_thread` contains it.
+    #[serde(default)]
+    pub held_back_by_quota: Option<f64>,
 }
 
 /// One second of a mix.

@@ -226,6 +226,7 @@ pub fn mix(clients: u64, rate: f64) -> MixResult {
             cpu_us_per_request: 10.0,
             busiest_thread: 0.6,
             longest_waiting_thread: None,
+            held_back_by_quota: None,
         },
         timeline: (0..7).map(|second| timeline_row(second, rate, mean_us)).collect(),
         generator_saturated: None,

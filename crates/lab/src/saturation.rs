@@ -23,9 +23,6 @@ const PART_BESIDE_OTHERS: f64 = 0.25;
 /// A quota that holds the engine back for this share of the time is a sign.
 const THROTTLED: f64 = 0.10;
 
-/// The words with which the sign of a quota begins.
-const QUOTA: &str = "a quota of processor time";
-
 /// Why the load engine and not the server decided a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineLimit {
@@ -136,7 +133,8 @@ pub fn engine_limit<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<(EngineL
     // An open load is late however little its engine did.
     let decided = mix.arrivals.is_some() || used >= ENGINE_USED;
     let waited_long = waited.is_some_and(|waited| waited >= THROTTLED);
-    let disturbed = mix.load.busiest_thread <= ENGINE_BUSY && waited_long && !sign.contains(QUOTA);
+    let has_quota = mix.load.held_back_by_quota.is_some();
+    let disturbed = mix.load.busiest_thread <= ENGINE_BUSY && waited_long && !has_quota;
     let limit = if disturbed { EngineLimit::Disturbed } else { EngineLimit::Own };
     (decided && !server_had_no_room(pinned, mix)).then_some((limit, sign))
 }
@@ -144,19 +142,20 @@ pub fn engine_limit<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<(EngineL
 /// The share of the time for which a thread of the load engine could have run and had no processor, because
 /// other programs had it or a quota was used up.
 pub fn engine_waited(longest_waiting_thread: f64, usage: Option<&Usage>) -> f64 {
-    longest_waiting_thread + throttled(usage).unwrap_or(0.0)
+    longest_waiting_thread + held_back_by_quota(usage).unwrap_or(0.0)
 }
 
-fn throttled(usage: Option<&Usage>) -> Option<f64> {
+/// The share of the time for which a quota held the load engine back, where it is long enough to be a sign.
+pub fn held_back_by_quota(usage: Option<&Usage>) -> Option<f64> {
     usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED)
 }
 
 /// All signs that the load engine was at its limit or disturbed: its own, and a quota that its control group
 /// has.
 pub fn signs(outcome: &Outcome, recording: &Recording) -> Option<String> {
-    let quota = throttled(recording.usage().as_ref()).map(|share| {
+    let quota = held_back_by_quota(recording.usage().as_ref()).map(|share| {
         format!(
-            "{QUOTA} held the engine back {} of the time: give it a larger one",
+            "a quota of processor time held the engine back {} of the time: give it a larger one",
             crate::figures::percent(share)
         )
     });
@@ -203,10 +202,12 @@ mod tests {
     #[test]
     fn a_quota_is_a_limit_of_the_engine() {
         let mut mix = crate::sample::mix(4, 1000.0);
-        mix.generator_saturated = Some(format!("{QUOTA} held the engine back 90 % of the time"));
+        mix.generator_saturated = Some("a sign".into());
         (mix.load.busiest_thread, mix.load.longest_waiting_thread) = (0.05, Some(0.9));
         mix.server.as_mut().unwrap().cpu_share = 0.3;
         mix.machine.as_mut().unwrap().cpus[0].idle = 0.7;
+        assert_eq!(engine_limit(&[0], &mix).map(|(limit, _)| limit), Some(EngineLimit::Disturbed));
+        mix.load.held_back_by_quota = Some(0.9);
         assert_eq!(engine_limit(&[0], &mix).map(|(limit, _)| limit), Some(EngineLimit::Own));
     }
 

@@ -285,6 +285,7 @@ impl Shape {
             cpu_us_per_request: busy * mix.window_s * 1e6 / mix.requests.max(1) as f64,
             busiest_thread: busy,
             longest_waiting_thread: Some(waited),
+            held_back_by_quota: None,
         };
         let signs = [
             (busy > 0.9)

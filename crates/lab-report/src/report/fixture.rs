@@ -397,6 +397,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
             cpu_us_per_request: 11.8,
             busiest_thread: (rate * 11.8 / 1e6 + 0.1).min(0.96),
             longest_waiting_thread: Some(0.01),
+            held_back_by_quota: None,
         },
         timeline: timeline(rate, share, mean_us, tail),
         generator_saturated: None,

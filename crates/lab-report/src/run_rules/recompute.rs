@@ -238,6 +238,7 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         raw.intervals.iter().map(|interval| second(raw, interval)).collect();
     let clients = clients?;
     let machine = raw.recording.machine_use();
+    let usage = raw.recording.usage();
     let engine = raw.engine;
     let arrivals = raw.arrivals.as_ref().map(RawArrivals::figures).transpose()?;
     let messages = raw.messages.as_ref().map(|messages| messages.figures(raw.window_s)).transpose()?;
@@ -271,8 +272,9 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
             "busiest_thread": engine.busiest_thread,
             // Older results do not have it.
             "longest_waiting_thread": stated["load"]["longest_waiting_thread"].is_number().then(|| {
-                saturation::engine_waited(engine.longest_waiting_thread, raw.recording.usage().as_ref())
+                saturation::engine_waited(engine.longest_waiting_thread, usage.as_ref())
             }),
+            "held_back_by_quota": saturation::held_back_by_quota(usage.as_ref()),
         },
         "timeline": timeline?,
         "generator_saturated": raw.generator_saturated,

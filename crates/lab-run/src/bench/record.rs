@@ -150,13 +150,15 @@ pub(super) fn arrivals(mix: &Mix, outcome: &Outcome) -> Option<RawArrivals> {
 
 fn load_use(outcome: &Outcome, recording: &Recording) -> LoadUse {
     let engine = &outcome.engine;
-    let waited = saturation::engine_waited(engine.longest_waiting_thread, recording.usage().as_ref());
+    let usage = recording.usage();
+    let waited = saturation::engine_waited(engine.longest_waiting_thread, usage.as_ref());
     LoadUse {
         user_s: engine.user_s,
         system_s: engine.system_s,
         cpu_us_per_request: ratio((engine.user_s + engine.system_s) * 1e6, outcome.requests as f64),
         busiest_thread: engine.busiest_thread,
         longest_waiting_thread: Some(waited),
+        held_back_by_quota: saturation::held_back_by_quota(usage.as_ref()),
     }
 }
 
