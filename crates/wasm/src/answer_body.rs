@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use touchstone_handler::answer::{BodyPart, cached_bytes};
 
-use crate::inflow::Source;
+use crate::incoming_body::Source;
 
 /// Bytes of a file that are read at a time.
 const FILE_BYTES: u64 = 128 * 1024;

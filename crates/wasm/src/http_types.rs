@@ -19,7 +19,7 @@ use wasmtime_wasi_http::p2::{HeaderError, HeaderResult, HttpError, HttpResult};
 use wasmtime_wasi_http::{FieldMap, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpView as _};
 
 use crate::message;
-use crate::outflow::{BodyOf, OutgoingBody, outflow};
+use crate::outgoing_body::{BodyOf, OutgoingBody, outgoing_body};
 use crate::request_head::Head;
 use crate::state::State;
 use crate::streams;
@@ -192,7 +192,7 @@ impl types::HostOutgoingResponse for HttpTypes<'_> {
         let (None, Ok(length)) = (&response.body, declared_length(&response.headers)) else {
             return Ok(Err(()));
         };
-        let (body, reader) = outflow(BodyOf::Answer, length);
+        let (body, reader) = outgoing_body(BodyOf::Answer, length);
         response.body = Some(WasiBody::new(reader));
         self.push_body(body).map(Ok)
     }
@@ -229,7 +229,7 @@ impl types::HostOutgoingRequest for HttpTypes<'_> {
         let (None, Ok(length)) = (&request.body, declared_length(&request.headers)) else {
             return Ok(Err(()));
         };
-        let (body, reader) = outflow(BodyOf::Request, length);
+        let (body, reader) = outgoing_body(BodyOf::Request, length);
         request.body = Some(WasiBody::new(reader));
         self.push_body(body).map(Ok)
     }

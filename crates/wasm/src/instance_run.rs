@@ -24,7 +24,7 @@ use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::guest::{Reply, ReusableInstance};
 use crate::hooks::{Destination, OutgoingRequest};
-use crate::inflow::Feeder;
+use crate::incoming_body::Feeder;
 use crate::next::{self, NextAnswer};
 use crate::output::Logged;
 use crate::state::ComputeLimit;

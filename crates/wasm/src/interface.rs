@@ -22,7 +22,7 @@ use crate::bucket::Buckets;
 use crate::compiled::{self, LoadedComponent};
 use crate::guest::{self, Instance, ReusableInstance};
 use crate::hooks::Hooks;
-use crate::inflow::inflow;
+use crate::incoming_body::incoming_body;
 use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, RunParts};
 use crate::output::Logged;
 use crate::request_head::Head;
@@ -225,7 +225,7 @@ impl WasmOfCore {
         let (feed, body): (_, WasiBody) = match request.body_length() {
             Some(0) => (None, message::none()),
             _ => {
-                let (feeder, body) = inflow();
+                let (feeder, body) = incoming_body();
                 (Some((feeder, receiver)), body.boxed_unsync())
             }
         };

@@ -17,8 +17,8 @@
 //! | `header` | the head of a file with machine code |
 //! | `state` | the data of a store: limits, WASI, hooks |
 //! | `hooks` | the requests of an instance to its core |
-//! | `inflow` | a body that the core passes to an instance |
-//! | `outflow` | a body that an instance of 0.2 writes |
+//! | `incoming_body` | a body that the core passes to an instance |
+//! | `outgoing_body` | a body that an instance of 0.2 writes |
 //! | `http_types` | `wasi:http/types` for components of 0.2 |
 //! | `streams` | `wasi:io/streams` for components of 0.2 |
 //! | `guest` | one request in an instance |
@@ -43,14 +43,14 @@ mod guest;
 mod header;
 mod hooks;
 mod http_types;
-mod inflow;
+mod incoming_body;
 mod instance_run;
 mod interface;
 mod keyvalue;
 mod message;
 mod next;
-mod outflow;
 mod outgoing;
+mod outgoing_body;
 mod output;
 mod request_head;
 mod runtime;

@@ -20,7 +20,7 @@ use wasmtime_wasi_http::Error;
 
 use crate::answer_body::AnswerBody;
 use crate::hooks::{OutgoingRequest, OutgoingResult};
-use crate::inflow::{Feeder, inflow};
+use crate::incoming_body::{Feeder, incoming_body};
 use crate::{message, outgoing};
 
 /// The most bytes of a request's body that wait for the next handler.
@@ -97,7 +97,7 @@ pub fn carry_out(
             };
             let answer = next.answer(Request::new(details, receiver)).await;
             let head = outgoing::head_of(&answer)?;
-            let (feeder, body) = inflow();
+            let (feeder, body) = incoming_body();
             *next_answer.answer.borrow_mut() = Some(UnreadAnswer {
                 feeder,
                 status: answer.status,

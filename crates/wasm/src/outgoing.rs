@@ -19,7 +19,7 @@ use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::answer_body::AnswerBody;
 use crate::hooks::{OutgoingRequest, OutgoingResult};
-use crate::inflow::inflow;
+use crate::incoming_body::incoming_body;
 use crate::message;
 
 /// The most bytes of a request's body that wait for the origin.
@@ -147,7 +147,7 @@ fn response(answer: Answer) -> OutgoingResult {
     let body = match parts.whole() {
         Some(bytes) => message::whole(bytes),
         None => {
-            let (mut feeder, body) = inflow();
+            let (mut feeder, body) = incoming_body();
             tokio::task::spawn_local(
                 async move { poll_fn(|context| feeder.poll(context, &mut parts)).await },
             );

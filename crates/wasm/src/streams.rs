@@ -11,7 +11,7 @@ use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, OutputStream, StreamError, StreamResult, subscribe,
 };
 
-use crate::outflow::BodyWriter;
+use crate::outgoing_body::BodyWriter;
 use crate::state::State;
 
 /// The most bytes of one blocking write.

@@ -15,13 +15,13 @@ use wasmtime_wasi_http::Error;
 use crate::message;
 
 /// The instance's end.
-pub struct Inflow {
-    state: Arc<Mutex<InflowState>>,
+pub struct IncomingBody {
+    state: Arc<Mutex<IncomingState>>,
 }
 
 /// The core's end.
 pub struct Feeder {
-    state: Arc<Mutex<InflowState>>,
+    state: Arc<Mutex<IncomingState>>,
 }
 
 /// The source of the pieces.
@@ -44,7 +44,7 @@ impl Source for touchstone_handler::pipe::Receiver {
 }
 
 #[derive(Default)]
-struct InflowState {
+struct IncomingState {
     piece: Option<Result<Frame<Bytes>, Error>>,
     is_wanted: bool,
     has_given: bool,
@@ -55,12 +55,12 @@ struct InflowState {
 }
 
 /// Makes both ends.
-pub fn inflow() -> (Feeder, Inflow) {
+pub fn incoming_body() -> (Feeder, IncomingBody) {
     let state = Arc::default();
-    (Feeder { state: Arc::clone(&state) }, Inflow { state })
+    (Feeder { state: Arc::clone(&state) }, IncomingBody { state })
 }
 
-fn lock(state: &Mutex<InflowState>) -> MutexGuard<'_, InflowState> {
+fn lock(state: &Mutex<IncomingState>) -> MutexGuard<'_, IncomingState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -126,7 +126,7 @@ impl Drop for Feeder {
     }
 }
 
-impl Body for Inflow {
+impl Body for IncomingBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -149,7 +149,7 @@ impl Body for Inflow {
     }
 }
 
-impl Drop for Inflow {
+impl Drop for IncomingBody {
     fn drop(&mut self) {
         let state = &mut *lock(&self.state);
         state.reader_is_gone = true;
@@ -174,7 +174,7 @@ mod tests {
     fn nothing_is_taken_before_it_is_wanted() {
         let (mut sender, mut receiver) = pipe::pipe(10);
         sender.push(Bytes::from_static(b"abc"));
-        let (mut feeder, mut body) = inflow();
+        let (mut feeder, mut body) = incoming_body();
         assert!(poll_once(&mut feeder, &mut receiver).is_pending());
         assert_eq!(sender.held_bytes(), 3);
         let mut next = Box::pin(async move { body.frame().await.map(|frame| frame.unwrap().into_data()) });
@@ -192,7 +192,7 @@ mod tests {
         sender.push(Bytes::from_static(b"abc"));
         sender.push(Bytes::from_static(b"def"));
         sender.finish_with_trailers(b"Digest: x\r\n".to_vec());
-        let (mut feeder, body) = inflow();
+        let (mut feeder, body) = incoming_body();
         let feed = poll_fn(|context| feeder.poll(context, &mut receiver));
         let (collected, ()) = tokio::join!(body.collect(), feed);
         let collected = collected.unwrap();
@@ -205,11 +205,11 @@ mod tests {
         let (mut sender, mut receiver) = pipe::pipe(10);
         sender.push(Bytes::from_static(b"abc"));
         drop(sender);
-        let (mut feeder, body) = inflow();
+        let (mut feeder, body) = incoming_body();
         let feed = poll_fn(|context| feeder.poll(context, &mut receiver));
         let (collected, ()) = tokio::join!(body.collect(), feed);
         assert!(collected.is_err());
-        let (feeder, body) = inflow();
+        let (feeder, body) = incoming_body();
         drop(feeder);
         assert!(body.collect().await.is_err());
     }

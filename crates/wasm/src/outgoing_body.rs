@@ -50,10 +50,10 @@ struct Shared {
     of: BodyOf,
     /// The length that its Content-Length declares.
     declared_length: Option<u64>,
-    state: Mutex<OutflowState>,
+    state: Mutex<OutgoingState>,
 }
 
-struct OutflowState {
+struct OutgoingState {
     pieces: VecDeque<Bytes>,
     /// Bytes that were written.
     written: u64,
@@ -84,8 +84,8 @@ enum End {
 }
 
 /// Makes a body.
-pub fn outflow(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyReader) {
-    let state = Mutex::new(OutflowState {
+pub fn outgoing_body(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyReader) {
+    let state = Mutex::new(OutgoingState {
         pieces: VecDeque::new(),
         written: 0,
         writer: WriterState::Untaken,
@@ -99,7 +99,7 @@ pub fn outflow(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyR
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, OutflowState> {
+    fn lock(&self) -> MutexGuard<'_, OutgoingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl Shared {
     }
 
     /// Adds a piece. There must be room for it.
-    fn add(&self, state: &mut OutflowState, bytes: Bytes) -> StreamResult<()> {
+    fn add(&self, state: &mut OutgoingState, bytes: Bytes) -> StreamResult<()> {
         let written = state.written.saturating_add(bytes.len() as u64);
         state.written = written;
         if self.declared_length.is_some_and(|declared| written > declared) {
@@ -134,7 +134,7 @@ impl Shared {
     }
 }
 
-impl OutflowState {
+impl OutgoingState {
     fn has_room(&self) -> bool {
         self.pieces.len() < MOST_PIECES
     }
@@ -291,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_and_trailers_arrive() {
-        let (body, reader) = outflow(BodyOf::Answer, Some(10));
+        let (body, reader) = outgoing_body(BodyOf::Answer, Some(10));
         let mut writer = body.writer().unwrap();
         assert!(body.writer().is_none());
         writer.write(TEXT).unwrap();
@@ -310,7 +310,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_body_waits_for_its_reader() {
-        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
         for at in 1..=MOST_PIECES {
             assert_eq!(writer.check_write().unwrap(), PIECE_BYTES);
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_is_not_as_long_as_declared_is_an_error() {
-        let (body, mut reader) = outflow(BodyOf::Answer, Some(6));
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, Some(6));
         let mut writer = body.writer().unwrap();
         writer.write(TEXT).unwrap();
         drop(writer);
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(reader.frame().await.unwrap().unwrap().into_data().unwrap(), TEXT);
         assert!(reader.frame().await.unwrap().is_err());
 
-        let (body, mut reader) = outflow(BodyOf::Request, Some(4));
+        let (body, mut reader) = outgoing_body(BodyOf::Request, Some(4));
         let mut writer = body.writer().unwrap();
         assert!(matches!(writer.write(TEXT), Err(StreamError::LastOperationFailed(_))));
         drop(writer);
@@ -349,7 +349,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_that_is_missing_is_no_error_here_but_an_abort_is() {
-        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
         writer.write(Bytes::from(vec![0; PIECE_BYTES])).unwrap();
         assert!(matches!(writer.write(Bytes::from(vec![0; PIECE_BYTES + 1])), Err(StreamError::Trap(_))));
@@ -357,7 +357,7 @@ mod tests {
         assert!(reader.frame().await.unwrap().is_ok());
         assert!(reader.frame().await.is_none());
 
-        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         body.abort();
         assert!(reader.frame().await.unwrap().is_err());
         assert!(reader.frame().await.is_none());
@@ -365,7 +365,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_is_gone_closes_the_stream() {
-        let (body, reader) = outflow(BodyOf::Answer, None);
+        let (body, reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
         drop(reader);
         assert!(matches!(writer.check_write(), Err(StreamError::Closed)));
