@@ -145,7 +145,7 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
         tried.push(index);
         let Some(guard) = member.origin.begin(settings.most_requests) else {
             let failure = Failure::Full("the limit of requests in progress is reached");
-            group.failed(index, &failure);
+            group.record_failure(index, &failure);
             last = Some(failure);
             continue;
         };
@@ -163,22 +163,22 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
         };
         let failure = match result {
             Ok(answer) => {
-                group.answered(index, answer.status, began.elapsed());
+                group.record_answer(index, answer.status, began.elapsed());
                 let is_unwanted = settings.retry.statuses.contains(&answer.status);
                 let is_safe = call.outbound.is_idempotent;
-                if !is_unwanted || !may_repeat(group, call, &tried, attempts, is_safe) {
+                if !is_unwanted || !may_retry(group, call, &tried, attempts, is_safe) {
                     return Ok(answer);
                 }
                 continue;
             }
             Err(failure) => failure,
         };
-        group.failed(index, &failure);
+        group.record_failure(index, &failure);
         group.log_failure(index, &failure, &call.log_name);
         let is_safe = failure.is_unprocessed() || call.outbound.is_idempotent && !call.outbound.is_upgrade();
-        let may_retry = failure.may_be_repeated() && may_repeat(group, call, &tried, attempts, is_safe);
+        let is_retried = failure.is_retryable() && may_retry(group, call, &tried, attempts, is_safe);
         last = Some(failure);
-        if !may_retry {
+        if !is_retried {
             break;
         }
     }
@@ -186,11 +186,11 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
 }
 
 /// Whether another origin may be tried. If so, takes one retry from the budget.
-fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is_safe: bool) -> bool {
+fn may_retry(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is_safe: bool) -> bool {
     let rules = &group.settings().retry;
     is_safe
         && attempts <= rules.most
-        && group.has_others(tried)
+        && group.has_untried(tried)
         && call.body.rewind()
         && group.shared.budget.spend(rules, now_ms())
 }
@@ -328,7 +328,7 @@ async fn get_shared_connection<C: Multiplexed + 'static>(
         Err(failure) => Err(failure),
     };
     if let Err(failure) = &opened {
-        sessions.note_failure(failure);
+        sessions.record_failure(failure);
     }
     opened
 }

@@ -34,7 +34,7 @@ async fn check_periodically(group: Weak<Group>, index: usize) {
             consecutive = if result.is_ok() == was_healthy { consecutive.saturating_add(1) } else { 1 };
             was_healthy = result.is_ok();
             if consecutive >= if was_healthy { rules.rise } else { rules.fall } {
-                group.checked(index, was_healthy, &result.err().unwrap_or_default());
+                group.record_check(index, was_healthy, &result.err().unwrap_or_default());
             }
             rules.interval
         };

@@ -34,7 +34,7 @@ pub struct OriginCounts {
 
 impl OriginCounts {
     /// Counts an answer when its head has arrived.
-    pub fn answered(&self, status: u16, after: Duration) {
+    pub fn record_answer(&self, status: u16, after: Duration) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.classes[class].fetch_add(1, Relaxed);
         let seconds = after.as_secs_f64();
@@ -68,7 +68,7 @@ mod tests {
     fn times_are_counted_in_buckets() {
         let counts = OriginCounts::default();
         for (status, ms) in [(200, 1), (204, 3), (503, 20_000), (999, 1)] {
-            counts.answered(status, Duration::from_millis(ms));
+            counts.record_answer(status, Duration::from_millis(ms));
         }
         let (cumulative, count, sum) = counts.times();
         assert_eq!((&cumulative[..4], cumulative[13], count), (&[0, 2, 2, 3][..], 3, 4));

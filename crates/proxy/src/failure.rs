@@ -95,7 +95,7 @@ impl Failure {
     }
 
     /// Whether another attempt, at this origin or another, might succeed.
-    pub fn may_be_repeated(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         !matches!(self, Failure::RequestBody(_) | Failure::Timeout(TimedStep::Total, _))
     }
 

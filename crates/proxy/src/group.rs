@@ -178,34 +178,34 @@ impl Group {
     }
 
     /// Whether there is an origin that is not in `tried`.
-    pub fn has_others(&self, tried: &[usize]) -> bool {
+    pub fn has_untried(&self, tried: &[usize]) -> bool {
         let mut members = self.shared.members.iter().enumerate();
         members.any(|(index, member)| !tried.contains(&index) && member.role() != Role::Draining)
     }
 
     /// Records that the origin has answered with this status, after this time.
-    pub fn answered(&self, index: usize, status: u16, after: Duration) {
+    pub fn record_answer(&self, index: usize, status: u16, after: Duration) {
         let (member, settings) = (self.member(index), self.settings());
         let origin = &member.origin;
         let is_server_error = status >= 500;
-        member.counts.answered(status, after);
-        let is_back = origin.health.answered(now_ms(), is_server_error, &settings.health);
-        self.note_success(member, is_back);
+        member.counts.record_answer(status, after);
+        let is_recovered = origin.health.answered(now_ms(), is_server_error, &settings.health);
+        self.record_success(member, is_recovered);
         if is_server_error && self.is_outlier(index) && self.shared.may_eject(index) {
             self.eject(index, "most of its answers are server errors, unlike those of other origins");
         }
     }
 
     /// Records that the origin has accepted a connection of a stream, or has answered a datagram.
-    pub fn connected(&self, index: usize) {
+    pub fn record_connection(&self, index: usize) {
         let (member, settings) = (self.member(index), self.settings());
-        let is_back = member.origin.health.answered(now_ms(), false, &settings.health);
-        self.note_success(member, is_back);
+        let is_recovered = member.origin.health.answered(now_ms(), false, &settings.health);
+        self.record_success(member, is_recovered);
     }
 
-    fn note_success(&self, member: &Member, is_back: bool) {
+    fn record_success(&self, member: &Member, is_recovered: bool) {
         let is_logged = member.origin.outage.answered() && self.server.log_recovered(&name_in_log(member));
-        if is_back && !is_logged {
+        if is_recovered && !is_logged {
             self.server.log(Level::Information, "origin up", &format!("origin {} is up again", member.name));
         }
     }
@@ -224,10 +224,10 @@ impl Group {
     }
 
     /// Counts a failed attempt.
-    pub fn failed(&self, index: usize, failure: &Failure) {
+    pub fn record_failure(&self, index: usize, failure: &Failure) {
         self.member(index).counts.failures[failure.label() as usize].fetch_add(1, Relaxed);
         if failure.affects_health() {
-            self.note_failure(index);
+            self.record_health_failure(index);
         }
     }
 
@@ -245,15 +245,15 @@ impl Group {
     }
 
     /// Counts and logs an incomplete response.
-    pub fn note_broken_body(&self, index: usize, reason: &str) {
+    pub fn record_broken_body(&self, index: usize, reason: &str) {
         let member = self.member(index);
         member.counts.broken_bodies.fetch_add(1, Relaxed);
         let message = format!("origin {}: its response broke off: {reason}", member.name);
         self.server.log(Level::Warning, "origin broke off", &message);
-        self.note_failure(index);
+        self.record_health_failure(index);
     }
 
-    fn note_failure(&self, index: usize) {
+    fn record_health_failure(&self, index: usize) {
         let health = &self.settings().health;
         if self.origin(index).health.failed(now_ms(), health) && self.shared.may_eject(index) {
             self.eject(index, "it has failed too often");
@@ -271,7 +271,7 @@ impl Group {
     }
 
     /// Records the result of an active check.
-    pub fn checked(&self, index: usize, is_healthy: bool, reason: &str) {
+    pub fn record_check(&self, index: usize, is_healthy: bool, reason: &str) {
         let member = self.member(index);
         if !member.origin.health.checked(is_healthy, now_ms()) {
             return;

@@ -98,12 +98,12 @@ pub async fn call(
     tokio::task::spawn_local(async move {
         let idle_timeout = attempt.settings().times.idle;
         let forwarding = response.forward_body(framing, upload, sender, accepts_trailers, idle_timeout);
-        let body_end = attempt.in_time(async { Ok(forwarding.await) }).await;
+        let body_end = attempt.within_deadline(async { Ok(forwarding.await) }).await;
         let is_reusable = match body_end {
             Ok(BodyEnd::Complete { is_upload_done }) => is_reusable && is_upload_done,
             Ok(BodyEnd::ClientGone) => false,
             Ok(BodyEnd::Incomplete(reason)) | Err(reason) => {
-                attempt.note_broken_body(&reason);
+                attempt.record_broken_body(&reason);
                 false
             }
         };

@@ -33,7 +33,10 @@ impl OriginAttempt {
     }
 
     /// Waits for `work` until the deadline; the error is a timeout or the error of `work`.
-    pub async fn in_time<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    pub async fn within_deadline<T>(
+        &self,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
         match self.deadline {
             None => work.await,
             Some(deadline) => match timeout_at(deadline, work).await {
@@ -77,7 +80,7 @@ impl OriginAttempt {
     }
 
     /// Records that the response's body is incomplete.
-    pub fn note_broken_body(&self, reason: &str) {
-        self.group.note_broken_body(self.index, reason);
+    pub fn record_broken_body(&self, reason: &str) {
+        self.group.record_broken_body(self.index, reason);
     }
 }

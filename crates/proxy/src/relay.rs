@@ -56,12 +56,12 @@ pub struct DatagramLink {
 impl DatagramLink {
     /// Records that the origin has answered.
     pub fn answered(&self) {
-        self.group.connected(self.index);
+        self.group.record_connection(self.index);
     }
 
     /// Records that the origin cannot be reached.
     pub fn failed(&self, error: io::Error, name: &str) {
-        note_failure(&self.group, self.index, &Failure::Connect(error), name);
+        record_failure(&self.group, self.index, &Failure::Connect(error), name);
     }
 }
 
@@ -113,7 +113,7 @@ impl Relay {
             Ok(*connection)
         };
         let (connection, index, guard) = self.open_first(client.0, name, open).await?;
-        group.connected(index);
+        group.record_connection(index);
         Some(RelayConnection { connection, origin: group.member(index).name.clone(), _guard: guard })
     }
 
@@ -152,7 +152,7 @@ impl Relay {
         while let Some((index, guard)) = self.next_origin(&mut tried, client) {
             match open(index).await {
                 Ok(opened) => return Some((opened, index, guard)),
-                Err(failure) => note_failure(&self.group, index, &failure, name),
+                Err(failure) => record_failure(&self.group, index, &failure, name),
             }
             if tried.len() > self.group.settings().retry.most as usize {
                 break;
@@ -179,14 +179,14 @@ impl Relay {
                 member.counts.attempts.fetch_add(1, Relaxed);
                 return Some((index, guard));
             }
-            group.failed(index, &Failure::Full("the limit of connections is reached"));
+            group.record_failure(index, &Failure::Full("the limit of connections is reached"));
         }
     }
 }
 
 /// Counts a failure of an origin, and logs it under `name`.
-fn note_failure(group: &Group, index: usize, failure: &Failure, name: &str) {
-    group.failed(index, failure);
+fn record_failure(group: &Group, index: usize, failure: &Failure, name: &str) {
+    group.record_failure(index, failure);
     group.log_failure(index, failure, name);
 }
 

@@ -139,7 +139,7 @@ impl<C: Multiplexed + 'static> Sessions<C> {
     }
 
     /// Records a failed attempt to connect.
-    pub fn note_failure(&self, failure: &Failure) {
+    pub fn record_failure(&self, failure: &Failure) {
         self.failed.replace(Some((Instant::now(), failure.duplicate())));
     }
 
@@ -240,7 +240,7 @@ mod tests {
             let start = Instant::now();
             assert!(sessions.failure_since(start).is_none());
             tokio::time::sleep(Duration::from_millis(1)).await;
-            sessions.note_failure(&Failure::Refused("x".to_string()));
+            sessions.record_failure(&Failure::Refused("x".to_string()));
             assert!(matches!(sessions.failure_since(start), Some(Failure::Refused(_))));
             assert!(sessions.failure_since(Instant::now()).is_none());
         })

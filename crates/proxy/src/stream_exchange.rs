@@ -173,8 +173,8 @@ pub async fn answer<R: Receiving + 'static, S: 'static>(
     answer.body.push(BodyPart::Stream { body: receiver, length });
     tokio::task::spawn_local(async move {
         let _session_use = session_use;
-        if let Err(reason) = attempt.in_time(download.forward_body(sender, accepts_trailers)).await {
-            attempt.note_broken_body(&reason);
+        if let Err(reason) = attempt.within_deadline(download.forward_body(sender, accepts_trailers)).await {
+            attempt.record_broken_body(&reason);
         }
     });
     Ok(answer)
