@@ -188,7 +188,7 @@ impl InstanceRun {
             match outgoing_request.to {
                 Destination::Origin(origin) => {
                     if let Some(client) = clients.get(origin) {
-                        outgoing::carry_out(outgoing_request, client.clone(), &self.client_request);
+                        outgoing::send(outgoing_request, client.clone(), &self.client_request);
                     }
                 }
                 Destination::Next => {
@@ -199,7 +199,7 @@ impl InstanceRun {
                     let unread = self.feed.take_if(|(feeder, _)| is_empty_body && feeder.is_unread());
                     let client_body = unread.map(|(_, receiver)| receiver);
                     let (request, answer) = (&self.client_request, &self.next_answer);
-                    next::carry_out(outgoing_request, next, request, client_body, answer);
+                    next::forward(outgoing_request, next, request, client_body, answer);
                 }
             }
         }

@@ -221,7 +221,7 @@ impl WasmOfCore {
         let component = &self.component;
         let receiver = request.take_body();
         let (feed, body): (_, WasiBody) = match request.body_length() {
-            Some(0) => (None, message::none()),
+            Some(0) => (None, message::empty_body()),
             _ => {
                 let (feeder, body) = incoming_body();
                 (Some((feeder, receiver)), body.boxed_unsync())

@@ -73,13 +73,13 @@ pub fn header_map(lines: &[u8]) -> Option<HeaderMap> {
 }
 
 /// An empty body, without an allocation.
-pub fn none() -> WasiBody {
+pub fn empty_body() -> WasiBody {
     use http_body_util::BodyExt as _;
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
 /// A complete body.
-pub fn whole(bytes: Bytes) -> WasiBody {
+pub fn full_body(bytes: Bytes) -> WasiBody {
     use http_body_util::BodyExt as _;
     http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }

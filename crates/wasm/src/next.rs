@@ -71,7 +71,7 @@ impl NextAnswer {
 }
 
 /// Forwards a request. `client_body` is the body of the client's request, if it is unread.
-pub fn carry_out(
+pub fn forward(
     outgoing_request: OutgoingRequest,
     next: Rc<dyn NextHandler>,
     client_request: &Request,

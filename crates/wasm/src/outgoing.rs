@@ -30,7 +30,7 @@ const MOST_WAIT: Duration = Duration::from_secs(600);
 
 /// Sends a request of an instance that answers `client_request`. The request is cancelled when the instance
 /// no longer waits for it.
-pub fn carry_out(outgoing_request: OutgoingRequest, client: Rc<dyn Handler>, client_request: &Request) {
+pub fn send(outgoing_request: OutgoingRequest, client: Rc<dyn Handler>, client_request: &Request) {
     let details = RequestDetails::clone(client_request);
     let OutgoingRequest { request, options, mut reply, .. } = outgoing_request;
     tokio::task::spawn_local(async move {
@@ -145,7 +145,7 @@ fn response(answer: Answer) -> OutgoingResult {
     let head = head_of(&answer)?;
     let mut parts = AnswerBody::new(answer.body);
     let body = match parts.whole() {
-        Some(bytes) => message::whole(bytes),
+        Some(bytes) => message::full_body(bytes),
         None => {
             let (mut feeder, body) = incoming_body();
             tokio::task::spawn_local(
