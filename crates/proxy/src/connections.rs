@@ -266,7 +266,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Locks a mutex. Its data is valid even after a panic.
+/// Locks a mutex. A poisoned lock is still valid, because no code panics while it holds the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
