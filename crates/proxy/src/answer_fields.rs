@@ -1,23 +1,23 @@
-//! Rewrites an origin's addresses in the fields of its answers into those that the client knows: `Location`,
-//! and the paths and domains of cookies.
+//! Rewrites the addresses in the fields of an origin's response for the client: `Location` and other fields
+//! with a URL, and the paths and domains of cookies.
 
 use super::origin_url::OriginSpec;
 
-/// The rules for the fields of answers.
+/// The rules for rewriting fields of responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AnswerRules {
-    /// The origin's own address becomes a path of the route.
+    /// The origin's own address is replaced by the path of the route.
     pub own_location: bool,
-    /// Prefixes of addresses, and their replacements; the longest match counts.
+    /// Prefixes of addresses, and their replacements; the longest match is used.
     pub locations: Vec<(String, String)>,
-    /// Prefixes of the paths of cookies, and their replacements.
+    /// Prefixes of cookie paths, and their replacements.
     pub cookie_paths: Vec<(String, String)>,
-    /// Domains of cookies, and their replacements; empty: the cookie is for the host alone.
+    /// Domains of cookies, and their replacements; empty: the attribute is removed.
     pub cookie_domains: Vec<(String, String)>,
 }
 
 impl AnswerRules {
-    /// Whether nothing is changed.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         !self.own_location
             && self.locations.is_empty()
@@ -25,8 +25,8 @@ impl AnswerRules {
             && self.cookie_domains.is_empty()
     }
 
-    /// The rules extended by the addresses of the origins; `prefix` is the prefix that was removed from
-    /// paths.
+    /// Adds rules for the addresses of the origins; `prefix` is the prefix that is removed from paths of
+    /// requests.
     #[must_use]
     pub fn with_origins(mut self, origins: &[OriginSpec], prefix: &str) -> AnswerRules {
         if self.own_location {
@@ -43,7 +43,7 @@ impl AnswerRules {
         self
     }
 
-    /// Changes field lines, each of which ends with CRLF.
+    /// Rewrites field lines, each of which ends with CRLF.
     pub fn apply(&self, fields: &mut Vec<u8>) {
         let mut out = Vec::with_capacity(fields.len() + 32);
         for line in fields.split_inclusive(|byte| *byte == b'\n') {
@@ -81,14 +81,14 @@ impl AnswerRules {
                 None => return None,
             };
             let to = to.as_bytes();
-            // Two slashes at the beginning would name another server.
+            // A path that begins with two slashes would be a URL with another host.
             let doubled = to.ends_with(b"/") && rest.starts_with(b"/");
             let rest = if doubled { without_slashes(rest) } else { rest };
             Some([to, rest].concat())
         })
     }
 
-    /// `5; url=http://...`
+    /// Rewrites a value such as `5; url=http://...`.
     fn refresh(&self, value: &[u8]) -> Option<Vec<u8>> {
         let at = value.windows(4).position(|part| part.eq_ignore_ascii_case(b"url="))? + 4;
         Some([&value[..at], &self.location(&value[at..])?].concat())
@@ -103,7 +103,7 @@ impl AnswerRules {
             let (name, text) = equals.map_or((trimmed, &[][..]), |at| (&trimmed[..at], &trimmed[at + 1..]));
             let name = name.trim_ascii();
             let text = text.trim_ascii();
-            // The first part is the cookie itself, even if its name equals that of an attribute.
+            // The first part is the cookie's name and value.
             let changed = match index {
                 0 => None,
                 _ if is(name, "path") => self.cookie_path(text).map(Some),
@@ -129,7 +129,7 @@ impl AnswerRules {
         })
     }
 
-    /// `None`: it is unchanged. An inner `None`: the attribute is removed.
+    /// `None`: the domain is unchanged; `Some(None)`: the attribute is removed.
     fn cookie_domain(&self, domain: &[u8]) -> Option<Option<Vec<u8>>> {
         let bare = |text: &[u8]| text.strip_prefix(b".").unwrap_or(text).to_ascii_lowercase();
         let found = self.cookie_domains.iter().find(|(from, _)| bare(from.as_bytes()) == bare(domain));
@@ -142,7 +142,7 @@ fn without_slashes(text: &[u8]) -> &[u8] {
     &text[begin..]
 }
 
-/// The rest of an address after this prefix; scheme and host are not case-sensitive.
+/// Removes a prefix of an address; scheme and host are case-insensitive.
 fn strip_address<'v>(value: &'v [u8], from: &[u8]) -> Option<&'v [u8]> {
     let authority = from.windows(3).position(|part| part == b"://").map_or(0, |at| {
         let path = from[at + 3..].iter().position(|byte| *byte == b'/');
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_cookies() {
+    fn addresses_and_cookies_are_rewritten() {
         for (line, expected) in [
             ("Location: http://127.0.0.1:3000/base/cart?a=b", "Location: /shop/cart?a=b"),
             ("Location: HTTP://127.0.0.1:3000/base", "Location: /shop/"),
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_stay_lines(values in prop::collection::vec("[ -~]{0,40}", 0..5), name in 0..4usize) {
+        fn lines_remain_lines(values in prop::collection::vec("[ -~]{0,40}", 0..5), name in 0..4usize) {
             let name = ["Location", "Set-Cookie", "Refresh", "X"][name];
             let mut fields: Vec<u8> =
                 values.iter().flat_map(|value| format!("{name}: {value}\r\n").into_bytes()).collect();

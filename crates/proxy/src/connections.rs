@@ -1,8 +1,9 @@
-//! The connections to one origin: kept ones, new ones up to a limit, and the requests that wait for one.
+//! The connections to one origin: pools of idle connections, the limit of open ones, and the requests that
+//! wait for one.
 //!
-//! Each core keeps its connections in its own shelf, and takes from there first. If its shelf is empty, it
-//! takes a connection from another core's shelf, which costs two system calls; a new connection costs three
-//! and a round trip. Limits count all cores together.
+//! Each core keeps its idle connections in its own pool. If that is empty, it takes a connection from another
+//! core's pool, which costs two system calls; a new connection costs three and a round trip. Limits apply to
+//! all cores together.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ use touchstone_upstream::stream::{SURPLUS_STAYS, Stream};
 pub struct ConnectionRules {
     /// How long a connection without a request is kept.
     pub keep_alive_timeout: Duration,
-    /// How many idle connections each core keeps for longer than a moment; 0: none.
+    /// The most idle connections that each core keeps; 0: none. More are kept for a short time only.
     pub most_idle: usize,
     /// How many requests a connection serves; 0: any number.
     pub most_uses: u64,
@@ -37,35 +38,35 @@ pub struct ConnectionRules {
 #[derive(Debug)]
 pub struct SharedConnections {
     rules: ConnectionRules,
-    /// One shelf for each core; connections used last are at the back.
-    shelves: Box<[Mutex<VecDeque<Idle>>]>,
+    /// The pool of each core; the most recently used connections are at the back.
+    pools: Box<[Mutex<VecDeque<Idle>>]>,
     open: Arc<OpenConnections>,
     waiting: AtomicUsize,
 }
 
-/// How many there are.
+/// The open connections.
 #[derive(Debug, Default)]
 struct OpenConnections {
     count: AtomicUsize,
-    /// Notified when a connection was closed or given back.
+    /// Notified when a connection is closed or released.
     freed: Notify,
 }
 
 /// A connection that serves one request at a time.
 #[derive(Debug)]
 pub struct Connection {
-    /// What carries the bytes.
+    /// The stream of bytes.
     pub stream: Stream,
-    /// Received and unprocessed bytes; the buffer is kept for its memory.
+    /// Received bytes that are not processed yet; the buffer is reused.
     pub received: BytesMut,
     /// The address that it is connected to, if the origin's address can change.
     pub address: Option<SocketAddr>,
-    /// Requests that it has served.
+    /// The number of requests that it has served.
     pub uses: u64,
     _permit: ConnectionPermit,
 }
 
-/// The permission to have one connection open; dropping it gives it back.
+/// The permit for one open connection; it is returned when it is dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     open: Arc<OpenConnections>,
@@ -85,46 +86,46 @@ struct Idle {
     core: usize,
 }
 
-/// What a request gets when a connection is available for it.
+/// The result of [`SharedConnections::grant`].
 pub enum ConnectionGrant {
-    /// A kept connection.
-    Kept(Box<Connection>),
-    /// The permission to open a new connection.
+    /// An idle connection.
+    Idle(Box<Connection>),
+    /// The permit for a new connection.
     New(ConnectionPermit),
 }
 
 impl SharedConnections {
-    /// Connections under these rules.
+    /// Makes the pools for these rules.
     pub fn new(rules: ConnectionRules) -> SharedConnections {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let shelves = (0..cores).map(|_| Mutex::default()).collect();
-        SharedConnections { rules, shelves, open: Arc::default(), waiting: AtomicUsize::new(0) }
+        let pools = (0..cores).map(|_| Mutex::default()).collect();
+        SharedConnections { rules, pools, open: Arc::default(), waiting: AtomicUsize::new(0) }
     }
 
-    /// How many are open, and how many of them are idle.
+    /// The number of open connections, and of those that are idle.
     pub fn counts(&self) -> (usize, usize) {
-        let idle = self.shelves.iter().map(|shelf| lock(shelf).len()).sum();
+        let idle = self.pools.iter().map(|pool| lock(pool).len()).sum();
         (self.open.count.load(Relaxed), idle)
     }
 
-    /// A kept connection or the permit for a new one, if available.
-    fn try_grant(&self, core: usize, wants_kept: bool) -> Option<ConnectionGrant> {
-        if wants_kept && let Some(connection) = self.take_kept(core) {
-            return Some(ConnectionGrant::Kept(Box::new(connection)));
+    /// An idle connection or the permit for a new one, if available.
+    fn try_grant(&self, core: usize, allow_idle: bool) -> Option<ConnectionGrant> {
+        if allow_idle && let Some(connection) = self.take_idle(core) {
+            return Some(ConnectionGrant::Idle(Box::new(connection)));
         }
         if let Some(permit) = self.try_permit() {
             return Some(ConnectionGrant::New(permit));
         }
-        if !wants_kept && self.rules.most_open > 0 {
+        if !allow_idle && self.rules.most_open > 0 {
             // An idle connection is closed to free its permit.
-            self.shelves.iter().find_map(|shelf| lock(shelf).pop_front())?;
+            self.pools.iter().find_map(|pool| lock(pool).pop_front())?;
             return self.try_permit().map(ConnectionGrant::New);
         }
         None
     }
 
     fn try_permit(&self) -> Option<ConnectionPermit> {
-        // Counted first, so that two cores cannot both take the last permit.
+        // Incremented before the comparison, so that two cores cannot both take the last permit.
         let before = self.open.count.fetch_add(1, Relaxed);
         if self.rules.most_open > 0 && before >= self.rules.most_open {
             self.open.count.fetch_sub(1, Relaxed);
@@ -133,44 +134,44 @@ impl SharedConnections {
         Some(ConnectionPermit { open: self.open.clone() })
     }
 
-    /// A permit beyond the limit: for a connection that checks the origin.
+    /// A permit that ignores the limit, for an active check.
     pub fn extra_permit(&self) -> ConnectionPermit {
         self.open.count.fetch_add(1, Relaxed);
         ConnectionPermit { open: self.open.clone() }
     }
 
-    /// A kept connection or the permit for a new one; waits if all are in use. The error says why there is
-    /// none.
-    pub async fn grant(&self, core: usize, wants_kept: bool) -> Result<ConnectionGrant, &'static str> {
-        if let Some(grant) = self.try_grant(core, wants_kept) {
+    /// An idle connection or the permit for a new one; waits if the limit is reached. The error says why
+    /// there is none.
+    pub async fn grant(&self, core: usize, allow_idle: bool) -> Result<ConnectionGrant, &'static str> {
+        if let Some(grant) = self.try_grant(core, allow_idle) {
             return Ok(grant);
         }
         let _waiting = Waiting::new(&self.waiting, self.rules.most_waiting)
-            .ok_or("all connections are in use, and too many requests wait for one")?;
+            .ok_or("the limit of connections is reached, and too many requests wait for one")?;
         let grant = async {
             loop {
                 let mut freed = pin!(self.open.freed.notified());
-                // Registered before looking, so that a connection that becomes free meanwhile is not missed.
+                // Registered before the check, so that no notification is missed.
                 freed.as_mut().enable();
-                if let Some(grant) = self.try_grant(core, wants_kept) {
+                if let Some(grant) = self.try_grant(core, allow_idle) {
                     return grant;
                 }
                 freed.await;
             }
         };
         let grant = tokio::time::timeout(self.rules.wait_timeout, grant).await;
-        grant.map_err(|_| "all connections were in use for too long")
+        grant.map_err(|_| "no connection became available in time")
     }
 
-    fn take_kept(&self, core: usize) -> Option<Connection> {
-        let count = self.shelves.len();
+    fn take_idle(&self, core: usize) -> Option<Connection> {
+        let count = self.pools.len();
         for step in 0..count {
-            let shelf = &self.shelves[(core + step) % count];
+            let pool = &self.pools[(core + step) % count];
             loop {
-                // The one used last, so that the others can reach their timeout.
-                let Some(idle) = lock(shelf).pop_back() else { break };
+                // The most recently used one, so that the others can reach their timeout.
+                let Some(idle) = lock(pool).pop_back() else { break };
                 let is_fresh = idle.since.elapsed() < self.rules.keep_alive_timeout;
-                if let Some(connection) = is_fresh.then(|| idle.on(core)).flatten() {
+                if let Some(connection) = is_fresh.then(|| idle.into_usable(core)).flatten() {
                     return Some(connection);
                 }
             }
@@ -178,50 +179,51 @@ impl SharedConnections {
         None
     }
 
-    /// Takes back a connection whose request is complete.
-    pub fn give_back(&self, core: usize, mut connection: Connection) {
+    /// Adds a connection whose request is complete to the core's pool, unless it is closed by the rules.
+    pub fn release(&self, core: usize, mut connection: Connection) {
         connection.uses += 1;
-        let is_used_up = self.rules.most_uses > 0 && connection.uses >= self.rules.most_uses;
-        if self.rules.most_idle == 0 || is_used_up || !connection.received.is_empty() {
+        let is_at_limit = self.rules.most_uses > 0 && connection.uses >= self.rules.most_uses;
+        if self.rules.most_idle == 0 || is_at_limit || !connection.received.is_empty() {
             return;
         }
         let idle = Idle { connection, since: Instant::now(), core };
         let surplus = {
-            let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
-            shelf.push_back(idle);
-            self.surplus(&mut shelf)
+            let mut pool = lock(&self.pools[core % self.pools.len()]);
+            pool.push_back(idle);
+            self.take_surplus(&mut pool)
         };
-        // Closed here, because closing takes a system call and must not happen under the lock.
+        // Dropped outside the lock, because closing a socket takes a system call.
         drop(surplus);
         if self.waiting.load(Relaxed) > 0 {
             self.open.freed.notify_one();
         }
     }
 
-    /// The oldest connection above the limit, once it has been idle for a moment.
-    fn surplus(&self, shelf: &mut VecDeque<Idle>) -> Option<Idle> {
-        let is_surplus = shelf.len() > self.rules.most_idle
-            && shelf.front().is_some_and(|oldest| oldest.since.elapsed() >= SURPLUS_STAYS);
-        if is_surplus { shelf.pop_front() } else { None }
+    /// Removes the oldest connection if the pool exceeds its limit, and the connection has been idle for at
+    /// least [`SURPLUS_STAYS`].
+    fn take_surplus(&self, pool: &mut VecDeque<Idle>) -> Option<Idle> {
+        let is_surplus = pool.len() > self.rules.most_idle
+            && pool.front().is_some_and(|oldest| oldest.since.elapsed() >= SURPLUS_STAYS);
+        if is_surplus { pool.pop_front() } else { None }
     }
 
-    /// Closes connections of a core that are too old, too many, closed by the origin, or connected to a
-    /// former address of the origin.
-    pub fn close_idle(&self, core: usize, leads_to_origin: impl Fn(SocketAddr) -> bool) {
-        let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
-        shelf.retain(|idle| {
+    /// Closes idle connections of a core that are too old, too many, closed by the origin, or connected to an
+    /// address that the origin no longer has.
+    pub fn close_idle(&self, core: usize, is_current_address: impl Fn(SocketAddr) -> bool) {
+        let mut pool = lock(&self.pools[core % self.pools.len()]);
+        pool.retain(|idle| {
             idle.since.elapsed() < self.rules.keep_alive_timeout
-                && idle.connection.address.is_none_or(&leads_to_origin)
+                && idle.connection.address.is_none_or(&is_current_address)
                 && idle.connection.stream.is_quiet()
         });
-        while self.surplus(&mut shelf).is_some() {}
+        while self.take_surplus(&mut pool).is_some() {}
     }
 
     /// Closes all idle connections.
     pub fn clear(&self) {
-        for shelf in &self.shelves {
-            let gone = std::mem::take(&mut *lock(shelf));
-            drop(gone);
+        for pool in &self.pools {
+            let closed = std::mem::take(&mut *lock(pool));
+            drop(closed);
         }
     }
 }
@@ -234,8 +236,8 @@ impl Connection {
 }
 
 impl Idle {
-    /// The connection on this core, if it seems usable.
-    fn on(self, core: usize) -> Option<Connection> {
+    /// Moves the connection to this core; `None` if it is not usable.
+    fn into_usable(self, core: usize) -> Option<Connection> {
         let mut connection = self.connection;
         if self.core != core {
             connection.stream = connection.stream.moved_here().ok()?;
@@ -253,7 +255,7 @@ struct Waiting<'s> {
 impl Waiting<'_> {
     fn new(count: &AtomicUsize, most: usize) -> Option<Waiting<'_>> {
         let waiting = Waiting { count };
-        // Counted first, so that two cores cannot both take the last permit.
+        // Incremented before the comparison, so that two cores cannot both take the last place.
         (count.fetch_add(1, Relaxed) < most).then_some(waiting)
     }
 }
@@ -264,7 +266,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// No code that holds the lock can panic, so a poisoned lock is still valid.
+/// Locks a mutex. A poisoned lock is still valid, because no code panics while it holds the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! All connections of a core to one origin that many requests share.
+//! The connections of a core to one origin that several requests share.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -14,9 +14,9 @@ use touchstone_upstream::core_local::CoreLocal;
 /// A core's shared connections to one origin.
 #[derive(Default)]
 pub struct CoreSessions {
-    /// Those of HTTP/2.
+    /// Connections of HTTP/2.
     pub http2: Sessions<Http2Connection>,
-    /// Those of HTTP/3.
+    /// Connections of HTTP/3.
     pub http3: Sessions<Http3Connection>,
 }
 
@@ -25,14 +25,14 @@ thread_local! {
 }
 
 impl CoreSessions {
-    /// This core's connections to an origin, shared by all groups.
+    /// This core's connections to an origin. All groups share them.
     pub fn of_core(origin: &Arc<SharedOrigin>) -> Rc<CoreSessions> {
         OF_CORE.with(|sessions| sessions.get(origin, Rc::default))
     }
 
     /// See [`Sessions::close_idle`].
-    pub fn close_idle(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
-        self.http2.close_idle(keep_alive_timeout, &leads_to_origin);
-        self.http3.close_idle(keep_alive_timeout, &leads_to_origin);
+    pub fn close_idle(&self, keep_alive_timeout: Duration, is_current_address: impl Fn(SocketAddr) -> bool) {
+        self.http2.close_idle(keep_alive_timeout, &is_current_address);
+        self.http3.close_idle(keep_alive_timeout, &is_current_address);
     }
 }

@@ -1,5 +1,5 @@
-//! Why an origin has not answered: the status for the client, whether another attempt may be made, and
-//! whether the origin caused it.
+//! Failures of requests to origins: the status for the client, whether another attempt may be made, and
+//! whether the origin caused the failure.
 
 use std::fmt;
 use std::io;
@@ -7,37 +7,37 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-/// Why there is no answer.
+/// Why a request to an origin has failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The address of its host was not found.
+    /// The origin's host cannot be resolved.
     Resolve(io::Error),
-    /// It cannot be reached.
+    /// The connection cannot be established.
     Connect(io::Error),
     /// The TLS handshake failed.
     Tls(String),
-    /// It closed the connection before it answered.
+    /// The origin closed the connection before it answered.
     Closed(io::Error),
-    /// It reports that it has not processed the request (RFC 9113 section 8.7).
+    /// The origin reports that it has not processed the request (RFC 9113 section 8.7).
     Refused(String),
-    /// It sent something that is not a response.
+    /// The response is invalid or incomplete.
     Response(String),
     /// A step took too long.
     Timeout(TimedStep, Duration),
-    /// All its connections are in use, and too many requests wait, or a request has waited too long.
+    /// A limit of the origin's connections or requests is reached.
     Full(&'static str),
-    /// The client's body broke off.
+    /// The request's body is incomplete, or cannot be sent.
     RequestBody(io::Error),
 }
 
 /// A step of a request that has a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimedStep {
-    /// Looking up the host.
+    /// Resolving the host.
     Resolve,
     /// Connecting.
     Connect,
-    /// Waiting for the first answer by QUIC.
+    /// Waiting for the first packet of the origin over QUIC.
     Quic,
     /// The TLS handshake.
     Handshake,
@@ -67,7 +67,7 @@ impl Failure {
             Failure::Timeout(..) => 504,
             Failure::Connect(error) if error.kind() == io::ErrorKind::TimedOut => 504,
             Failure::Full(_) => 503,
-            // If the server itself refuses the body, the connection answers with its own status.
+            // If this server refuses the body, the connection answers with another status.
             Failure::RequestBody(_) => 400,
             _ => 502,
         }
@@ -89,17 +89,17 @@ impl Failure {
         )
     }
 
-    /// Whether it affects the origin's health.
-    pub fn is_of_origin(&self) -> bool {
+    /// Whether the failure affects the origin's health.
+    pub fn affects_health(&self) -> bool {
         !matches!(self, Failure::Full(_) | Failure::RequestBody(_) | Failure::Timeout(TimedStep::Total, _))
     }
 
     /// Whether another attempt, at this origin or another, might succeed.
-    pub fn may_be_repeated(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         !matches!(self, Failure::RequestBody(_) | Failure::Timeout(TimedStep::Total, _))
     }
 
-    /// The same failure for another request that waited for the same connection.
+    /// A copy of the failure, for another request that waited for the same connection.
     pub fn duplicate(&self) -> Failure {
         let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
         match self {
@@ -136,19 +136,19 @@ impl Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum FailureLabel {
-    /// The host could not be looked up.
+    /// The host cannot be resolved.
     Resolve,
-    /// No connection.
+    /// The connection cannot be established.
     Connect,
     /// The TLS handshake failed.
     Tls,
-    /// Closed without an answer.
+    /// The connection was closed without an answer.
     Closed,
-    /// The response was invalid, or broke off.
+    /// The response is invalid or incomplete.
     Response,
-    /// Too slow.
+    /// A time limit was exceeded.
     Timeout,
-    /// All connections in use.
+    /// A limit of connections or requests is reached.
     Full,
     /// Caused by the client.
     Client,
@@ -163,7 +163,7 @@ impl FailureLabel {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Resolve(error) => write!(formatter, "its host cannot be looked up: {error}"),
+            Failure::Resolve(error) => write!(formatter, "its host cannot be resolved: {error}"),
             Failure::Connect(error) => write!(formatter, "cannot connect: {error}"),
             Failure::Tls(what) => write!(formatter, "no TLS: {what}"),
             Failure::Closed(error) => write!(formatter, "no response: {error}"),
@@ -171,14 +171,14 @@ impl fmt::Display for Failure {
             Failure::Response(what) => formatter.write_str(what),
             Failure::Timeout(step, limit) => {
                 let what = match step {
-                    TimedStep::Resolve => "its host was not found",
+                    TimedStep::Resolve => "its host was not resolved",
                     TimedStep::Connect => "the connection was not established",
-                    TimedStep::Quic => "no answer came by QUIC (is UDP to its port let through?)",
-                    TimedStep::Handshake => "TLS was not agreed on",
+                    TimedStep::Quic => "no answer over QUIC (is UDP to its port allowed?)",
+                    TimedStep::Handshake => "the TLS handshake was not completed",
                     TimedStep::Send => "it accepted no further bytes of the request",
-                    TimedStep::Response => "a response did not come",
+                    TimedStep::Response => "no response was received",
                     TimedStep::Body => "no further bytes of its response arrived",
-                    TimedStep::Total => "it was not done",
+                    TimedStep::Total => "the request was not completed",
                 };
                 write!(formatter, "{what} within {} s", limit.as_secs_f64())
             }

@@ -1,7 +1,7 @@
-//! The fields that are passed on: those of a request to the origin, those of a response to the client.
+//! The fields that are forwarded: those of a request to the origin, and those of a response to the client.
 //!
-//! Fields of one connection are not passed on (RFC 9110 section 7.6.1). Fields about the client are replaced,
-//! see `forwarded`.
+//! Hop-by-hop fields are not forwarded (RFC 9110 section 7.6.1). Fields about the client are replaced, see
+//! `forwarded`.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
 use touchstone_upstream::{HashBy, hash};
 
-/// Fields of one connection.
+/// Hop-by-hop fields.
 const CONNECTION_FIELDS: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -32,12 +32,12 @@ const CONNECTION_FIELDS: [&str; 8] = [
     "upgrade",
 ];
 
-/// Fields that are replaced, or are not for the origin.
+/// Fields that are replaced, or not forwarded to the origin.
 const REPLACED_FIELDS: [&str; 4] = ["content-length", "expect", "host", "proxy-authorization"];
 
 /// A request in the form that is sent to any origin.
 #[derive(Clone)]
-pub struct Outbound {
+pub struct OutboundRequest {
     /// The method.
     pub method: Bytes,
     /// The path and query, without the base path.
@@ -50,13 +50,13 @@ pub struct Outbound {
     pub body_length: Option<u64>,
     /// The client sent a length, which may be 0.
     has_length: bool,
-    /// The protocols that the client wants to switch to, of those that are allowed; empty: none.
+    /// The allowed protocols that the client requests in Upgrade; empty: none.
     upgrade: Vec<u8>,
     /// The client uses HTTP/1; only HTTP/1 has `Upgrade`.
     is_http1: bool,
     /// The client accepts trailers.
-    pub takes_trailers: bool,
-    /// The response has no body, whatever its head says.
+    pub accepts_trailers: bool,
+    /// The method is HEAD: the response has no body.
     pub is_head: bool,
     /// The method is idempotent.
     pub is_idempotent: bool,
@@ -64,9 +64,9 @@ pub struct Outbound {
     pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
-impl Outbound {
-    /// The request to send on; `None` if the path lacks the prefix that must be removed.
-    pub fn new(settings: &ProxySettings, request: &Request) -> Option<Outbound> {
+impl OutboundRequest {
+    /// The request to an origin; `None` if the path lacks the prefix that must be removed.
+    pub fn new(settings: &ProxySettings, request: &Request) -> Option<OutboundRequest> {
         let target: Bytes = request.path_and_query().into();
         let target = match settings.strip_prefix.as_slice() {
             b"" => target,
@@ -78,13 +78,13 @@ impl Outbound {
             settings.forward.remove.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
                 || settings.forward.set.iter().any(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes()))
         };
-        let counted = max_forwards(request).is_some();
+        let has_max_forwards = max_forwards(request).is_some();
         for (name, value) in request.received.fields() {
-            let ends_here = counted && name.eq_ignore_ascii_case(b"max-forwards")
+            let is_dropped = has_max_forwards && name.eq_ignore_ascii_case(b"max-forwards")
                 || is_one_of(name, &CONNECTION_FIELDS)
                 || is_one_of(name, &REPLACED_FIELDS)
                 || is_one_of(name, &OWN_FIELDS);
-            if !ends_here && !connection.iter().any(|list| list_has(list, name)) && !is_removed(name) {
+            if !is_dropped && !connection.iter().any(|list| list_contains(list, name)) && !is_removed(name) {
                 for piece in [name, b": ", value, b"\r\n"] {
                     lines.extend_from_slice(piece);
                 }
@@ -94,12 +94,12 @@ impl Outbound {
             lines.extend_from_slice(format!("Max-Forwards: {}\r\n", left.saturating_sub(1)).as_bytes());
         }
         forwarded::append_lines(&settings.forward, request, &mut lines);
-        // A request with a body is not switched: it is answered like any other (RFC 9110 section 7.8).
-        let upgrade = match wants_to_switch(request) && request.body_length() == Some(0) {
+        // Upgrade in a request with a body is ignored (RFC 9110 section 7.8).
+        let upgrade = match requests_upgrade(request) && request.body_length() == Some(0) {
             true => allowed_protocols(&settings.forward.upgrades, request).join(&b", "[..]),
             false => Vec::new(),
         };
-        Some(Outbound {
+        Some(OutboundRequest {
             method: request.received.share(request.received.method_text()),
             target,
             host: request.host.clone(),
@@ -108,40 +108,40 @@ impl Outbound {
             has_length: request.received.values("content-length").next().is_some(),
             upgrade,
             is_http1: matches!(request.protocol, Protocol::Http10 | Protocol::Http11),
-            takes_trailers: request.received.values("te").any(|value| list_has(value, b"trailers")),
+            accepts_trailers: request.received.values("te").any(|value| list_contains(value, b"trailers")),
             is_head: request.method() == Method::Head,
             is_idempotent: request.method().is_idempotent(),
             interim: request.interim.clone(),
         })
     }
 
-    /// The same request inside another span: `traceparent` names that span. A field that the configuration
-    /// has removed stays away.
-    pub fn inside(&self, trace: &RequestTrace) -> Outbound {
-        let mut inside = self.clone();
+    /// The same request with another parent span: `traceparent` names that span, unless the configuration
+    /// removes the field.
+    pub fn with_trace_parent(&self, trace: &RequestTrace) -> OutboundRequest {
+        let mut request = self.clone();
         let name = b"traceparent: ";
         let mut at = 0;
         for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
             if line.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name)) {
                 let value = at + name.len()..at + line.len() - 2;
-                inside.lines.splice(value, trace.trace_parent());
+                request.lines.splice(value, trace.trace_parent());
                 break;
             }
             at += line.len();
         }
-        inside
+        request
     }
 
-    /// Passes an interim response on.
-    pub fn inform(&self, status: u16, fields: Vec<u8>) {
+    /// Forwards an interim response to the client.
+    pub fn forward_interim(&self, status: u16, fields: Vec<u8>) {
         if let Some(client) = &self.interim {
             client.interim().push(status, fields);
         }
     }
 
     /// The request of an active check.
-    pub fn check(path: &str, host: Option<&str>) -> Outbound {
-        Outbound {
+    pub fn check(path: &str, host: Option<&str>) -> OutboundRequest {
+        OutboundRequest {
             method: Bytes::from_static(b"GET"),
             target: Bytes::copy_from_slice(path.as_bytes()),
             host: host.map(|host| Bytes::copy_from_slice(host.as_bytes())),
@@ -150,26 +150,26 @@ impl Outbound {
             has_length: false,
             upgrade: Vec::new(),
             is_http1: false,
-            takes_trailers: false,
+            accepts_trailers: false,
             is_head: false,
             is_idempotent: true,
             interim: None,
         }
     }
 
-    /// The length that is declared to the origin; `None`: none.
+    /// The value of Content-Length for the origin; `None`: the field is not sent.
     pub fn declared_length(&self) -> Option<u64> {
         self.body_length.filter(|length| *length > 0 || self.has_length)
     }
 
-    /// Whether the client wants to switch protocols.
-    pub fn switches(&self) -> bool {
+    /// Whether the client requests to switch protocols.
+    pub fn is_upgrade(&self) -> bool {
         !self.upgrade.is_empty()
     }
 
-    /// Whether the client asked for the protocol that an origin switches to.
-    pub fn asked_for(&self, head: &ResponseHead) -> bool {
-        head.field(b"upgrade").is_some_and(|protocol| list_has(&self.upgrade, protocol.trim_ascii()))
+    /// Whether the client has requested the protocol that the origin switches to.
+    pub fn requested_protocol_of(&self, head: &ResponseHead) -> bool {
+        head.field(b"upgrade").is_some_and(|protocol| list_contains(&self.upgrade, protocol.trim_ascii()))
     }
 
     /// The field lines of a response for this client. With 426 they include the required protocols.
@@ -183,9 +183,9 @@ impl Outbound {
         lines
     }
 
-    /// Whether it certainly has no body.
+    /// Whether it has no body.
     pub fn has_no_body(&self) -> bool {
-        self.body_length == Some(0) && !self.switches()
+        self.body_length == Some(0) && !self.is_upgrade()
     }
 
     /// Path and query for an origin.
@@ -217,7 +217,7 @@ impl Outbound {
         let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| head.extend_from_slice(piece));
         add(&[&self.method, b" ", &self.path(origin), b" HTTP/1.1\r\nHost: "]);
         add(&[self.authority(settings, origin), b"\r\n", &self.lines]);
-        match (self.switches(), self.takes_trailers) {
+        match (self.is_upgrade(), self.accepts_trailers) {
             (true, _) => add(&[b"Connection: upgrade\r\nUpgrade: ", &self.upgrade, b"\r\n"]),
             (false, true) => add(&[b"Connection: TE\r\nTE: trailers\r\n"]),
             (false, false) => {}
@@ -259,14 +259,14 @@ pub fn max_forwards(request: &Request) -> Option<u64> {
     is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
 }
 
-/// Whether the client asks to switch protocols.
-fn wants_to_switch(request: &Request) -> bool {
-    let names_upgrade = |value: &[u8]| list_has(value, b"upgrade");
+/// Whether the client requests to switch protocols.
+fn requests_upgrade(request: &Request) -> bool {
+    let names_upgrade = |value: &[u8]| list_contains(value, b"upgrade");
     request.received.values("upgrade").next().is_some()
         && request.received.values("connection").any(names_upgrade)
 }
 
-/// The protocols that the client asks for, of those that are allowed: names with an optional version.
+/// The allowed protocols that the client requests: names with an optional version.
 fn allowed_protocols<'r>(allowed: &[String], request: &'r Request) -> Vec<&'r [u8]> {
     let is_allowed = |protocol: &&[u8]| {
         let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
@@ -275,7 +275,7 @@ fn allowed_protocols<'r>(allowed: &[String], request: &'r Request) -> Vec<&'r [u
     request.received.values("upgrade").flat_map(list_members).filter(is_allowed).collect()
 }
 
-/// The field lines of a response that are passed on to the client.
+/// The field lines of a response that are forwarded to the client.
 pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     let mut lines = Vec::with_capacity(256);
     let connection: Vec<&[u8]> = head
@@ -284,7 +284,7 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
         .map(|(_, value)| value)
         .collect();
     for (name, value) in head.fields() {
-        if passes_back(name) && !connection.iter().any(|list| list_has(list, name)) {
+        if is_for_client(name) && !connection.iter().any(|list| list_contains(list, name)) {
             push_line(name, value, &mut lines);
         }
     }
@@ -305,10 +305,12 @@ pub fn response_date(value: Option<&[u8]>) -> Option<[u8; 29]> {
     Some(format_imf_fixdate(date))
 }
 
-/// The fields of a response, or of trailers, that are passed on to the client, as lines.
-pub fn lines_passed_back<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Vec<u8> {
+/// The fields of a response, or of trailers, that are forwarded to the client, as lines.
+pub fn client_field_lines<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Vec<u8> {
     let mut lines = Vec::with_capacity(256);
-    fields.filter(|(name, _)| passes_back(name)).for_each(|(name, value)| push_line(name, value, &mut lines));
+    fields
+        .filter(|(name, _)| is_for_client(name))
+        .for_each(|(name, value)| push_line(name, value, &mut lines));
     lines
 }
 
@@ -316,8 +318,8 @@ fn push_line(name: &[u8], value: &[u8], lines: &mut Vec<u8>) {
     [name, b": ", value, b"\r\n"].into_iter().for_each(|piece| lines.extend_from_slice(piece));
 }
 
-/// Whether a field of a response, or of trailers, is for the client.
-pub fn passes_back(name: &[u8]) -> bool {
+/// Whether a field of a response, or of trailers, is forwarded to the client.
+pub fn is_for_client(name: &[u8]) -> bool {
     !is_one_of(name, &["content-length", "date", "server"])
         && !is_one_of(name, &CONNECTION_FIELDS)
         && !forged_fields::looks_like_framing(name)
@@ -325,7 +327,7 @@ pub fn passes_back(name: &[u8]) -> bool {
 
 /// Fields that decide how a request is processed before its trailers arrive: in trailers they are not valid
 /// (RFC 9110 section 6.5.1).
-const NEVER_TRAILERS: [&str; 10] = [
+const NOT_IN_TRAILERS: [&str; 10] = [
     "authorization",
     "cache-control",
     "content-encoding",
@@ -338,7 +340,7 @@ const NEVER_TRAILERS: [&str; 10] = [
     "range",
 ];
 
-/// The trailers of a request that are passed on to an origin.
+/// The trailers of a request that are forwarded to an origin.
 pub fn trailer_lines(lines: &[u8]) -> Vec<u8> {
     let is_for_origin = |line: &&[u8]| {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { return false };
@@ -348,7 +350,7 @@ pub fn trailer_lines(lines: &[u8]) -> Vec<u8> {
             && !is_one_of(name, &CONNECTION_FIELDS)
             && !is_one_of(name, &REPLACED_FIELDS)
             && !is_one_of(name, &OWN_FIELDS)
-            && !is_one_of(name, &NEVER_TRAILERS)
+            && !is_one_of(name, &NOT_IN_TRAILERS)
             && !forged_fields::ends_here(name, false)
     };
     lines.split_inclusive(|&byte| byte == b'\n').filter(is_for_origin).flatten().copied().collect()
@@ -358,6 +360,6 @@ fn is_one_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
-fn list_has(list: &[u8], name: &[u8]) -> bool {
+fn list_contains(list: &[u8], name: &[u8]) -> bool {
     list_members(list).any(|member| member.eq_ignore_ascii_case(name))
 }

@@ -1,8 +1,8 @@
 //! The fields that describe the client and this server to an origin: `X-Forwarded-*`, `Forwarded` (RFC 7239)
 //! and `Via`.
 //!
-//! An origin trusts these fields, so the values that a client itself sends never reach it. The values of a
-//! proxy in front of this server are kept only if that proxy is trusted and the configuration says so.
+//! Origins trust these fields, so values from a client are never forwarded. Values from a proxy in front of
+//! this server are kept only if that proxy is trusted and the configuration selects it.
 
 use std::net::IpAddr;
 
@@ -13,14 +13,14 @@ use touchstone_http::request_view::UNIX_CLIENT;
 
 use touchstone_handler::request::{Protocol, Request};
 
-/// How a field of previous proxies is treated.
+/// The treatment of a field that previous proxies may have set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forward {
-    /// It is set to what this server knows.
+    /// It is set to the values of this connection.
     Set,
-    /// The value of a trusted proxy is kept, and what this server knows is appended.
+    /// The value from a trusted proxy is kept, and the values of this connection are appended.
     Append,
-    /// It is left out.
+    /// It is not sent.
     Off,
 }
 
@@ -35,36 +35,35 @@ pub struct ForwardRules {
     pub via: String,
     /// Fields that are set, replacing those of the client.
     pub set: Vec<(String, Text)>,
-    /// Fields that are left out, in lower case.
+    /// Fields that are removed, in lower case.
     pub remove: Vec<String>,
     /// Protocols that clients may switch to.
     pub upgrades: Vec<String>,
 }
 
-/// A request that has passed this server this many times counts as a loop.
-const MOST_ROUNDS: usize = 10;
+/// A request that has passed this server this many times is in a loop.
+const MOST_PASSES: usize = 10;
 
 /// The fields that only this server may set.
 pub const OWN_FIELDS: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// Whether a request has passed this server so often that it must be in a loop.
-pub fn goes_in_circles(rules: &ForwardRules, request: &Request) -> bool {
+/// Whether a request is in a loop: it has passed this server too many times, according to `Via`.
+pub fn is_in_loop(rules: &ForwardRules, request: &Request) -> bool {
     if rules.via.is_empty() {
         return false;
     }
     let is_own = |member: &&[u8]| member.split(|byte| *byte == b' ').nth(1) == Some(rules.via.as_bytes());
-    let rounds: usize =
+    let passes: usize =
         request.received.values("via").map(|value| list_members(value).filter(is_own).count()).sum();
-    rounds >= MOST_ROUNDS
+    passes >= MOST_PASSES
 }
 
 /// Appends the field lines.
 pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>) {
     let client = request.internet_client().map(|client| client.ip().to_canonical());
-    // A field counts only if it comes from a trusted proxy; that proxy's address is then the last of the
-    // list.
-    // A unix socket's end has no address to name.
+    // A received field is used only if it comes from a trusted proxy, whose address is then appended to the
+    // list. The peer of a unix socket has no address.
     let is_trusted = request.trusted_proxy.is_some();
     let peer = request.trusted_proxy.filter(|proxy| *proxy != UNIX_CLIENT).map(|proxy| proxy.to_canonical());
     let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
@@ -79,15 +78,15 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
         }
         lines.extend_from_slice(b"\r\n");
     };
-    let former = |name: &str, how: Forward| -> Vec<u8> {
+    let previous = |name: &str, how: Forward| -> Vec<u8> {
         match how == Forward::Append && is_trusted {
             true => request.received.values(name).collect::<Vec<_>>().join(&b", "[..]),
             false => Vec::new(),
         }
     };
     if rules.x_forwarded != Forward::Off {
-        let before = former("x-forwarded-for", rules.x_forwarded);
-        // After a list, the last hop is named; without a list, the client.
+        let before = previous("x-forwarded-for", rules.x_forwarded);
+        // The address of the proxy is appended to a list; without a list, the client's address is sent.
         let own = if before.is_empty() { client } else { peer };
         if own.is_some() || !before.is_empty() {
             let own = own.map(|address| address.to_string()).unwrap_or_default();
@@ -96,18 +95,18 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
         if let Some(client) = client {
             add("X-Real-IP", &[client.to_string().as_bytes()]);
         }
-        let former_scheme = former("x-forwarded-proto", rules.x_forwarded);
-        add("X-Forwarded-Proto", &[if former_scheme.is_empty() { scheme } else { &former_scheme }]);
-        let former_host = former("x-forwarded-host", rules.x_forwarded);
-        match (former_host.is_empty(), &request.host) {
-            (false, _) => add("X-Forwarded-Host", &[&former_host]),
+        let previous_scheme = previous("x-forwarded-proto", rules.x_forwarded);
+        add("X-Forwarded-Proto", &[if previous_scheme.is_empty() { scheme } else { &previous_scheme }]);
+        let previous_host = previous("x-forwarded-host", rules.x_forwarded);
+        match (previous_host.is_empty(), &request.host) {
+            (false, _) => add("X-Forwarded-Host", &[&previous_host]),
             (true, Some(host)) => add("X-Forwarded-Host", &[host]),
             (true, None) => {}
         }
     }
     if rules.forwarded != Forward::Off {
-        let before = former("forwarded", rules.forwarded);
-        // Each element describes one hop: the client's own, or the last one after a list.
+        let before = previous("forwarded", rules.forwarded);
+        // Each element describes one hop: the client's, or the proxy's after a list.
         let (node, scheme) = match before.is_empty() {
             true => (client, scheme),
             false => (peer, if request.tls.is_some() { &b"https"[..] } else { b"http" }),
@@ -125,7 +124,7 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
         add("Via", &[&before, format!("{version} {}", rules.via).as_bytes()]);
     }
     for (name, value) in &rules.set {
-        // A field with an empty value, or with a byte that no value may have, is omitted.
+        // A field with an empty or invalid value is omitted.
         if let Some(value) = field_value(&value.render(request)) {
             add(name, &[value]);
         }
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_quote_what_is_no_token() {
+    fn elements_quote_values_that_are_no_token() {
         let element = |node: &str, host: Option<&[u8]>| {
             String::from_utf8(forwarded_element(node.parse().ok(), host, b"https")).unwrap()
         };

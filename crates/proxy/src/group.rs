@@ -1,7 +1,7 @@
-//! The origins of a route: chooses one for each request, and records results.
+//! The origins of a route: selects one for each request, and records results.
 //!
-//! The state of an origin is shared by all cores and by all groups with the same rules for it, and outlives a
-//! reload that does not change these rules.
+//! All cores, and all groups with the same rules for an origin, share the origin's state. A reload that does
+//! not change these rules keeps the state.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use touchstone_handler::request::Request;
 use super::core_sessions::CoreSessions;
 use super::failure::Failure;
 use super::member::{Member, OriginState};
-use super::origin::{SharedOrigin, Sharing};
+use super::origin::{OriginKey, SharedOrigin};
 use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
@@ -31,27 +31,27 @@ pub struct SharedGroup {
     pub members: Vec<Member>,
     /// The budget for retries.
     pub budget: RetryBudget,
-    /// The number of the last configuration that has this group.
+    /// The number of the last configuration that contains this group.
     pub(super) configuration: AtomicU64,
 }
 
 impl SharedGroup {
-    /// A new group. It shares the origins of other groups that have the same rules; new origins are assumed
-    /// to be up.
+    /// A new group. It shares origins with the groups in `known` that have the same rules for them; new
+    /// origins are assumed to be up.
     pub(super) fn new(settings: ProxySettings, known: &[Arc<SharedGroup>]) -> SharedGroup {
         let mut members: Vec<Member> = Vec::with_capacity(settings.origins.len());
         for spec in &settings.origins {
-            let sharing = Sharing::new(&spec.url, &settings);
+            let key = OriginKey::new(&spec.url, &settings);
             let mut others = members.iter().chain(known.iter().flat_map(|group| &group.members));
-            let origin = others.find(|other| other.origin.sharing == sharing);
+            let origin = others.find(|other| other.origin.key == key);
             let origin =
-                origin.map_or_else(|| Arc::new(SharedOrigin::new(sharing)), |other| other.origin.clone());
+                origin.map_or_else(|| Arc::new(SharedOrigin::new(key)), |other| other.origin.clone());
             members.push(Member::new(spec.clone(), origin));
         }
         SharedGroup { members, settings, budget: RetryBudget::new(), configuration: AtomicU64::new(0) }
     }
 
-    /// The state of an origin.
+    /// The health of an origin.
     pub fn state(&self, index: usize) -> State {
         self.members[index].origin.health.state(now_ms(), &self.settings.health)
     }
@@ -75,12 +75,12 @@ pub struct Group {
     pub shared: Arc<SharedGroup>,
     /// The server, on this core.
     pub server: Rc<dyn Server>,
-    /// Connections of HTTP/2 and HTTP/3 of this core, by origin.
+    /// This core's connections of HTTP/2 and HTTP/3, by origin.
     pub sessions: Vec<Rc<CoreSessions>>,
     chooser: Chooser,
-    /// Whether sessions name origins.
-    has_routes: bool,
-    /// The origins that this core checks, for all routes that share them.
+    /// Whether sessions name origins (`route=NAME`).
+    has_session_routes: bool,
+    /// The origins that this core checks, on behalf of all routes that share them.
     checks: RefCell<Vec<usize>>,
 }
 
@@ -93,27 +93,27 @@ impl Drop for Group {
 }
 
 impl Group {
-    /// The origins on this core. Must be made there.
+    /// The origins on this core. Must be called on that core.
     pub fn new(shared: Arc<SharedGroup>, server: Rc<dyn Server>) -> Rc<Group> {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), server.core());
         let names = shared.members.iter().map(|member| member.name_hash).collect();
         Rc::new(Group {
             sessions: shared.members.iter().map(|member| CoreSessions::of_core(&member.origin)).collect(),
             chooser: Chooser::new(names, seed),
-            has_routes: shared.members.iter().any(|member| !member.spec.route.is_empty()),
+            has_session_routes: shared.members.iter().any(|member| !member.spec.route.is_empty()),
             checks: RefCell::default(),
             shared,
             server,
         })
     }
 
-    /// Whether this core must make the active checks of an origin, because no other does; notes that it does.
-    pub fn takes_checks(&self, index: usize) -> bool {
-        let is_taken = self.origin(index).is_checked.swap(true, Relaxed);
-        if !is_taken {
+    /// Claims the active checks of an origin for this core; false if another core makes them already.
+    pub fn claim_checks(&self, index: usize) -> bool {
+        let is_claimed = self.origin(index).is_checked.swap(true, Relaxed);
+        if !is_claimed {
             self.checks.borrow_mut().push(index);
         }
-        !is_taken
+        !is_claimed
     }
 
     /// The settings.
@@ -132,44 +132,44 @@ impl Group {
     }
 
     /// The origin that the session of a request names.
-    pub fn owner(&self, request: &Request) -> Option<usize> {
-        if !self.has_routes {
+    pub fn session_origin(&self, request: &Request) -> Option<usize> {
+        if !self.has_session_routes {
             return None;
         }
         let routes: Vec<&str> = self.shared.members.iter().map(|member| member.spec.route.as_str()).collect();
         self.settings().sessions.owner(&request.received, &request.path_as_sent, &routes)
     }
 
-    /// The origin for the next attempt, after those in `tried` have failed: preferably the owner of the
-    /// session. `None`: all have been tried.
-    pub fn choose(&self, tried: &[usize], owner: Option<usize>, key: Option<u64>) -> Option<usize> {
+    /// Selects the origin for the next attempt, after those in `tried` have failed: the origin of the session
+    /// if it is available. `None`: all have been tried.
+    pub fn choose(&self, tried: &[usize], session_origin: Option<usize>, hash: Option<u64>) -> Option<usize> {
         let settings = self.settings();
         let members = &self.shared.members;
         let now = now_ms();
         let admits = |index: usize| members[index].origin.health.admits(now, &settings.health);
-        // An origin that accepts no new sessions still serves its old ones.
-        let serves = |owner: &usize| {
-            !tried.contains(owner) && members[*owner].state() != OriginState::Maintenance && admits(*owner)
+        // A draining origin still gets the requests of its sessions.
+        let serves = |index: &usize| {
+            !tried.contains(index) && members[*index].state() != OriginState::Maintenance && admits(*index)
         };
-        if let Some(owner) = owner.filter(serves) {
-            return Some(owner);
+        if let Some(index) = session_origin.filter(serves) {
+            return Some(index);
         }
         for role in [Role::Active, Role::Backup] {
             let candidate = |(index, member): (usize, &Member)| {
-                let is_one = member.role() == role && !tried.contains(&index);
-                is_one.then(|| Candidate {
+                let is_candidate = member.role() == role && !tried.contains(&index);
+                is_candidate.then(|| Candidate {
                     index,
                     weight: u64::from(member.weight()) * member.origin.health.share(now, &settings.health),
                     under_way: member.origin.under_way(),
                 })
             };
             let candidates = members.iter().enumerate().filter_map(candidate).collect();
-            let chosen = self.chooser.choose(&settings.balance, candidates, key, admits);
+            let chosen = self.chooser.choose(&settings.balance, candidates, hash, admits);
             if chosen.is_some() {
                 return chosen;
             }
         }
-        // All are ejected. The one that has been ejected for the longest time may be up again.
+        // All are ejected. Tries the one whose ejection ends first: it may be up again.
         let rest = (0..members.len())
             .filter(|index| !tried.contains(index) && members[*index].role() != Role::Draining);
         let index = rest.min_by_key(|index| members[*index].origin.health.ejected_until_ms())?;
@@ -177,40 +177,40 @@ impl Group {
         Some(index)
     }
 
-    /// Whether there is an origin besides those in `tried`.
-    pub fn has_others(&self, tried: &[usize]) -> bool {
+    /// Whether there is an origin that is not in `tried`.
+    pub fn has_untried(&self, tried: &[usize]) -> bool {
         let mut members = self.shared.members.iter().enumerate();
         members.any(|(index, member)| !tried.contains(&index) && member.role() != Role::Draining)
     }
 
-    /// The origin has answered with this status, after this time.
-    pub fn answered(&self, index: usize, status: u16, after: Duration) {
+    /// Records that the origin has answered with this status, after this time.
+    pub fn record_answer(&self, index: usize, status: u16, after: Duration) {
         let (member, settings) = (self.member(index), self.settings());
         let origin = &member.origin;
         let is_server_error = status >= 500;
-        member.counts.answered(status, after);
-        let is_back = origin.health.answered(now_ms(), is_server_error, &settings.health);
-        self.note_success(member, is_back);
+        member.counts.record_answer(status, after);
+        let is_recovered = origin.health.answered(now_ms(), is_server_error, &settings.health);
+        self.record_success(member, is_recovered);
         if is_server_error && self.is_outlier(index) && self.shared.may_eject(index) {
-            self.eject(index, "most of its answers are server errors, and those of others are not");
+            self.eject(index, "most of its answers are server errors, unlike those of other origins");
         }
     }
 
-    /// The origin has taken a connection that carries no requests, or has answered a datagram.
-    pub fn connected(&self, index: usize) {
+    /// Records that the origin has accepted a connection of a stream, or has answered a datagram.
+    pub fn record_connection(&self, index: usize) {
         let (member, settings) = (self.member(index), self.settings());
-        let is_back = member.origin.health.answered(now_ms(), false, &settings.health);
-        self.note_success(member, is_back);
+        let is_recovered = member.origin.health.answered(now_ms(), false, &settings.health);
+        self.record_success(member, is_recovered);
     }
 
-    fn note_success(&self, member: &Member, is_back: bool) {
-        let is_told = member.origin.outage.answered() && self.server.log_recovered(&name_in_log(member));
-        if is_back && !is_told {
+    fn record_success(&self, member: &Member, is_recovered: bool) {
+        let is_logged = member.origin.outage.answered() && self.server.log_recovered(&name_in_log(member));
+        if is_recovered && !is_logged {
             self.server.log(Level::Information, "origin up", &format!("origin {} is up again", member.name));
         }
     }
 
-    /// Whether an origin answers with server errors while others do not.
+    /// Whether an origin has a much higher share of server errors than the others.
     fn is_outlier(&self, index: usize) -> bool {
         let health = &self.settings().health;
         let percent = |member: &Member| member.origin.health.error_percent(health);
@@ -223,19 +223,19 @@ impl Group {
         !others.is_empty() && others.iter().sum::<u32>() / (others.len() as u32) < own / 2
     }
 
-    /// The origin could not be reached, or gave no valid answer.
-    pub fn failed(&self, index: usize, failure: &Failure) {
+    /// Counts a failed attempt.
+    pub fn record_failure(&self, index: usize, failure: &Failure) {
         self.member(index).counts.failures[failure.label() as usize].fetch_add(1, Relaxed);
-        if failure.is_of_origin() {
-            self.note_failure(index);
+        if failure.affects_health() {
+            self.record_health_failure(index);
         }
     }
 
-    /// Logs that a request has failed there. `log_name` names the request.
+    /// Logs a failed attempt. `log_name` names the request.
     pub fn log_failure(&self, index: usize, failure: &Failure, log_name: &str) {
         let member = self.member(index);
         let (name, reason) = (name_in_log(member), format!("{failure} ({log_name})"));
-        if !failure.is_of_origin() {
+        if !failure.affects_health() {
             self.server.log(Level::Information, "origin failed", &format!("{name}: {reason}"));
         } else if member.origin.outage.failed() {
             self.server.log_failing(&name, &reason);
@@ -244,16 +244,16 @@ impl Group {
         }
     }
 
-    /// The origin's answer broke off.
-    pub fn broke_off(&self, index: usize, reason: &str) {
+    /// Counts and logs an incomplete response.
+    pub fn record_broken_body(&self, index: usize, reason: &str) {
         let member = self.member(index);
         member.counts.broken_bodies.fetch_add(1, Relaxed);
         let message = format!("origin {}: its response broke off: {reason}", member.name);
         self.server.log(Level::Warning, "origin broke off", &message);
-        self.note_failure(index);
+        self.record_health_failure(index);
     }
 
-    fn note_failure(&self, index: usize) {
+    fn record_health_failure(&self, index: usize) {
         let health = &self.settings().health;
         if self.origin(index).health.failed(now_ms(), health) && self.shared.may_eject(index) {
             self.eject(index, "it has failed too often");
@@ -270,13 +270,13 @@ impl Group {
         }
     }
 
-    /// An active check has this result.
-    pub fn checked(&self, index: usize, is_well: bool, reason: &str) {
+    /// Records the result of an active check.
+    pub fn record_check(&self, index: usize, is_healthy: bool, reason: &str) {
         let member = self.member(index);
-        if !member.origin.health.checked(is_well, now_ms()) {
+        if !member.origin.health.checked(is_healthy, now_ms()) {
             return;
         }
-        if is_well {
+        if is_healthy {
             let message = format!("origin {} passes its checks again", member.name);
             self.server.log(Level::Information, "origin up", &message);
         } else {

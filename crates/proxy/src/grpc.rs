@@ -1,14 +1,14 @@
 //! Recognises gRPC calls ("gRPC over HTTP2", the protocol's description).
 //!
-//! The body of a call is a stream of messages that may last for days. The limit for a route's request bodies
-//! does not apply to it: no part of a call is stored here, flow control limits the bytes in transit, and the
-//! origin limits the length of a message.
+//! The body of a call is a stream of messages that may last for days. The route's limit of request bodies
+//! does not apply to it: this server stores no part of a call, flow control limits the bytes in transit, and
+//! the origin limits the length of a message.
 
 use touchstone_handler::request::Request;
 
 use super::version::Version;
 
-/// Whether a request is a call that passes to an origin of this version.
+/// Whether a request is a call that an origin of this version can process.
 pub fn is_call(request: &Request, version: Version) -> bool {
     let mut types = request.received.values("content-type");
     version != Version::Http11 && request.body_length().is_none() && types.any(is_grpc)
@@ -31,7 +31,7 @@ mod tests {
         {
             assert!(is_grpc(yes.as_bytes()), "{yes}");
         }
-        // gRPC-Web is one request and one response, which HTTP/1.1 can carry too.
+        // gRPC-Web does not need HTTP/2.
         for no in ["application/grpc-web", "application/grp", "application/grpcs", "text/plain", ""] {
             assert!(!is_grpc(no.as_bytes()), "{no}");
         }

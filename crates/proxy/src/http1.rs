@@ -1,9 +1,10 @@
 //! One request on an HTTP/1.1 connection to an origin: sends its head and body, and returns the response (RFC
 //! 9112).
 //!
-//! Both directions run at once. When the response's head has arrived, the answer is returned, and a task
-//! sends the rest; it ends with the bodies, with the first error, or when the client disconnects. A
-//! connection is given back only if both messages are complete and no unexpected bytes have arrived.
+//! The request is sent and the response is received at the same time. When the response's head has arrived,
+//! the answer is returned, and a task forwards the bodies until they end, an error occurs or the client
+//! disconnects. The connection is released to the pool only if both messages are complete and no unexpected
+//! bytes have arrived.
 
 use std::future::Future;
 use std::io;
@@ -19,31 +20,31 @@ use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
-use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, MOST_INTERIM, PIPE_BYTES};
+use super::body_limits::{BUFFERED_BYTES, BUFFERING_TIME, MOST_INTERIM, PIPE_BYTES};
 use super::connections::Connection;
 use super::failure::{Failure, TimedStep};
-use super::fields::{Outbound, passes_back, response_date, response_fields};
+use super::fields::{OutboundRequest, is_for_client, response_date, response_fields};
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 use super::tunnel;
 use touchstone_upstream::stream::Stream;
 
-/// The request's body on its way; done when all of it is written.
+/// Sends the request's body; ready when all of it is written.
 type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
-/// Sends the request and returns the answer when the response's head has arrived. The connection is given
-/// back when both bodies have ended and it can be used again.
+/// Sends the request and returns the answer when the response's head has arrived. The connection is
+/// released to the pool when both bodies have ended and it can be used again.
 pub async fn call(
     attempt: OriginAttempt,
     mut connection: Connection,
-    outbound: &Rc<Outbound>,
+    outbound: &Rc<OutboundRequest>,
     body: &Rc<RequestBody>,
 ) -> Result<Answer, Failure> {
     let head = outbound.http1_head(attempt.settings(), &attempt.member().spec.url);
     let input = std::mem::take(&mut connection.received);
     let connection = Rc::new(connection);
     let mut upload: Option<Upload> = None;
-    if outbound.has_no_body() || outbound.switches() {
+    if outbound.has_no_body() || outbound.is_upgrade() {
         send(&connection.stream, &head, &[], attempt.settings().times.send).await?;
     } else {
         let (connection, body) = (connection.clone(), body.clone());
@@ -53,11 +54,11 @@ pub async fn call(
     let mut response = Response { connection, input };
     let head = response.read_head(&mut upload, &attempt, outbound).await?;
     if head.status == 101 {
-        if !outbound.switches() {
-            return Err(Failure::Response("101 where no other protocol was asked for".to_string()));
+        if !outbound.is_upgrade() {
+            return Err(Failure::Response("101 to a request without Upgrade".to_string()));
         }
-        if !outbound.asked_for(&head) {
-            return Err(Failure::Response("101 to a protocol that was not asked for".to_string()));
+        if !outbound.requested_protocol_of(&head) {
+            return Err(Failure::Response("101 to a protocol that the client did not request".to_string()));
         }
         return Ok(tunnel::begin(attempt, response.connection, response.input, &head, body.clone()));
     }
@@ -71,40 +72,42 @@ pub async fn call(
         answer.declared_length = head.content_length.filter(|_| may_declare);
     }
     // RFC 9110 section 8.6: 204 has no length. An origin that sends a length may also send a body.
-    let is_odd = head.status == 204 && (head.content_length.is_some_and(|length| length > 0) || head.chunked);
-    let is_reusable = head.is_persistent() && framing != BodyFraming::UntilClose && !is_odd;
+    let may_have_body =
+        head.status == 204 && (head.content_length.is_some_and(|length| length > 0) || head.chunked);
+    let is_reusable = head.is_persistent() && framing != BodyFraming::UntilClose && !may_have_body;
     let length = match framing {
         BodyFraming::None => Some(0),
         BodyFraming::Length(length) => Some(length),
         BodyFraming::Chunked | BodyFraming::UntilClose => None,
     };
-    // Small responses are received completely: they need no task and no pipe, and cannot break off.
+    // Small responses are received completely: they need no task and no pipe, and the client never gets an
+    // incomplete one.
     if upload.is_none()
-        && let Some(length) = length.filter(|length| *length <= GATHERED_BYTES)
-        && let Some(whole) = response.gather(length as usize).await?
+        && let Some(length) = length.filter(|length| *length <= BUFFERED_BYTES)
+        && let Some(whole) = response.receive_whole(length as usize).await?
     {
         if !whole.is_empty() {
             answer.body.push(BodyPart::Bytes(whole.into()));
         }
-        response.end(attempt, is_reusable);
+        response.finish(attempt, is_reusable);
         return Ok(answer);
     }
     let (sender, receiver) = pipe(PIPE_BYTES);
     answer.body.push(BodyPart::Stream { body: receiver, length });
-    let takes_trailers = outbound.takes_trailers;
+    let accepts_trailers = outbound.accepts_trailers;
     tokio::task::spawn_local(async move {
         let idle_timeout = attempt.settings().times.idle;
-        let forwarding = response.forward_body(framing, upload, sender, takes_trailers, idle_timeout);
-        let ending = attempt.in_time(async { Ok(forwarding.await) }).await;
-        let is_reusable = match ending {
-            Ok(BodyEnding::Whole { is_upload_done }) => is_reusable && is_upload_done,
-            Ok(BodyEnding::Left) => false,
-            Ok(BodyEnding::Broken(reason)) | Err(reason) => {
-                attempt.broke_off(&reason);
+        let forwarding = response.forward_body(framing, upload, sender, accepts_trailers, idle_timeout);
+        let body_end = attempt.within_deadline(async { Ok(forwarding.await) }).await;
+        let is_reusable = match body_end {
+            Ok(BodyEnd::Complete { is_upload_done }) => is_reusable && is_upload_done,
+            Ok(BodyEnd::ClientGone) => false,
+            Ok(BodyEnd::Incomplete(reason)) | Err(reason) => {
+                attempt.record_broken_body(&reason);
                 false
             }
         };
-        response.end(attempt, is_reusable);
+        response.finish(attempt, is_reusable);
     });
     Ok(answer)
 }
@@ -116,9 +119,8 @@ async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> 
     }
 }
 
-/// Sends head and body. The first piece is sent with the head if it is available; otherwise the head is sent
-/// alone, because an origin may refuse the body by the head, and a client may wait for that before it sends
-/// any.
+/// Sends head and body. The first piece is sent together with the head if it is available. Otherwise the head
+/// is sent alone: an origin may refuse the body, and the client may wait for its interim response (100).
 async fn send_request(
     connection: Rc<Connection>,
     head: Vec<u8>,
@@ -133,7 +135,7 @@ async fn send_request(
         let piece = tokio::select! {
             biased;
             piece = body.next() => piece,
-            // After this turn the body contains all bytes that the client's connection has received.
+            // After one turn of the event loop, the body contains all bytes received from the client so far.
             () = tokio::task::yield_now(), if !pending.is_empty() => {
                 send(stream, &pending, &[], limit).await?;
                 pending.clear();
@@ -171,26 +173,26 @@ struct Response {
 }
 
 /// How a body has ended.
-enum BodyEnding {
+enum BodyEnd {
     /// It is complete.
-    Whole {
-        /// All of the request was sent, too.
+    Complete {
+        /// The request was sent completely.
         is_upload_done: bool,
     },
     /// The client has disconnected.
-    Left,
-    /// It broke off.
-    Broken(String),
+    ClientGone,
+    /// It is incomplete, for this reason.
+    Incomplete(String),
 }
 
 impl Response {
-    /// Gives the connection back if it can be used again; otherwise it is closed.
-    fn end(self, attempt: OriginAttempt, is_reusable: bool) {
+    /// Releases the connection to the pool if it can be used again; otherwise it is closed.
+    fn finish(self, attempt: OriginAttempt, is_reusable: bool) {
         let Response { connection, input } = self;
-        // Unexpected bytes stay visible to the check of the kept connection.
+        // If there are unexpected bytes, the pool does not keep the connection.
         if let Some(mut connection) = Rc::into_inner(connection).filter(|_| is_reusable) {
             connection.received = input;
-            attempt.give_back(connection);
+            attempt.release(connection);
         }
     }
 
@@ -199,12 +201,12 @@ impl Response {
         &mut self,
         upload: &mut Option<Upload>,
         attempt: &OriginAttempt,
-        outbound: &Outbound,
+        outbound: &OutboundRequest,
     ) -> Result<ResponseHead, Failure> {
         let settings = attempt.settings();
         let mut head = ResponseHead::with_limits(settings.head_limits);
-        let mut until = None;
-        let mut anything = false;
+        let mut deadline = None;
+        let mut has_received = false;
         let mut interim = 0;
         loop {
             match parse_response_head(&self.input, &mut head) {
@@ -217,48 +219,48 @@ impl Response {
                     if interim > MOST_INTERIM {
                         return Err(Failure::Response("too many interim responses".to_string()));
                     }
-                    outbound.inform(head.status, response_fields(&head));
+                    outbound.forward_interim(head.status, response_fields(&head));
                     continue;
                 }
                 Ok(Parsed::Partial) => {}
-                Err(error) => return Err(Failure::Response(format!("not a response: {error}"))),
+                Err(error) => return Err(Failure::Response(format!("invalid response: {error}"))),
             }
-            // The limit counts from the end of the request, however slowly the head arrives.
+            // The limit applies to the whole head, from the end of the request.
             let limit = settings.times.response;
             if upload.is_none() {
-                until.get_or_insert_with(|| Instant::now() + limit);
+                deadline.get_or_insert_with(|| Instant::now() + limit);
             }
-            let left = until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
-            match self.read_beside(upload, left, Failure::Timeout(TimedStep::Response, limit)).await? {
-                Ok(0) if !anything => return Err(Failure::Closed(io::ErrorKind::UnexpectedEof.into())),
+            let left = deadline.map_or(limit, |time| time.saturating_duration_since(Instant::now()));
+            match self.read_during_upload(upload, left, Failure::Timeout(TimedStep::Response, limit)).await? {
+                Ok(0) if !has_received => return Err(Failure::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(0) => {
                     return Err(Failure::Response("it ended within the head of its response".to_string()));
                 }
-                Ok(_) => anything = true,
-                Err(error) if !anything => return Err(Failure::Closed(error)),
+                Ok(_) => has_received = true,
+                Err(error) if !has_received => return Err(Failure::Closed(error)),
                 Err(error) => return Err(Failure::Response(format!("cannot be read from: {error}"))),
             }
         }
     }
 
-    /// Receives once, and continues the upload meanwhile. The time limit begins at the end of the upload;
-    /// `late` is the error when it is exceeded.
-    async fn read_beside(
+    /// Receives once, and continues the upload at the same time. The time limit begins at the end of the
+    /// upload; `timeout_error` is the error when it is exceeded.
+    async fn read_during_upload(
         &mut self,
         upload: &mut Option<Upload>,
         left: Duration,
-        late: Failure,
+        timeout_error: Failure,
     ) -> Result<io::Result<usize>, Failure> {
         loop {
             let Some(uploading) = upload else {
-                return timeout(left, self.read()).await.map_err(|_| late);
+                return timeout(left, self.read()).await.map_err(|_| timeout_error);
             };
             tokio::select! {
                 biased;
                 read = self.read() => return Ok(read),
                 uploaded = uploading.as_mut() => {
                     *upload = None;
-                    // An origin may answer without having read all of a body; then its answer counts.
+                    // An origin may respond before it has read the whole body; then its response is used.
                     match uploaded {
                         Ok(()) | Err(Failure::Closed(_)) => {}
                         Err(failure) => return Err(failure),
@@ -272,98 +274,100 @@ impl Response {
         self.connection.stream.receive(&mut self.input).await
     }
 
-    /// Waits a moment for a body of this length; `None`: it has not arrived in time.
-    async fn gather(&mut self, length: usize) -> Result<Option<BytesMut>, Failure> {
-        let until = Instant::now() + GATHERING_TIME;
+    /// Waits for a body of this length, at most for [`BUFFERING_TIME`]; `None`: it has not arrived in time.
+    async fn receive_whole(&mut self, length: usize) -> Result<Option<BytesMut>, Failure> {
+        let deadline = Instant::now() + BUFFERING_TIME;
         while self.input.len() < length {
-            let Ok(read) = timeout_at(until, self.read()).await else { return Ok(None) };
+            let Ok(read) = timeout_at(deadline, self.read()).await else { return Ok(None) };
             let why = match read {
                 Ok(1..) => continue,
                 Ok(0) => "it closed the connection".to_string(),
                 Err(error) => error.to_string(),
             };
-            let here = self.input.len();
-            let message = format!("its response broke off after {here} of {length} bytes: {why}");
+            let received = self.input.len();
+            let message = format!("its response broke off after {received} of {length} bytes: {why}");
             return Err(Failure::Response(message));
         }
         Ok(Some(self.input.split_to(length)))
     }
 
-    /// Sends the body to its client.
+    /// Forwards the body to the client.
     async fn forward_body(
         &mut self,
         framing: BodyFraming,
         mut upload: Option<Upload>,
         mut sender: Sender,
-        takes_trailers: bool,
+        accepts_trailers: bool,
         idle_timeout: Duration,
-    ) -> BodyEnding {
-        let mut rest = match framing {
-            BodyFraming::None => Rest::Counted(0),
-            BodyFraming::Length(length) => Rest::Counted(length),
-            BodyFraming::Chunked => Rest::Chunked(Box::new(ChunkedDecoder::new(ChunkedLimits::default()))),
-            BodyFraming::UntilClose => Rest::UntilClose,
+    ) -> BodyEnd {
+        let mut reader = match framing {
+            BodyFraming::None => BodyReader::Length(0),
+            BodyFraming::Length(length) => BodyReader::Length(length),
+            BodyFraming::Chunked => {
+                BodyReader::Chunked(Box::new(ChunkedDecoder::new(ChunkedLimits::default())))
+            }
+            BodyFraming::UntilClose => BodyReader::UntilClose,
         };
-        let late = || Failure::Timeout(TimedStep::Body, idle_timeout);
+        let timeout_error = || Failure::Timeout(TimedStep::Body, idle_timeout);
         loop {
             loop {
-                match rest.take(&mut self.input) {
+                match reader.next_chunk(&mut self.input) {
                     Ok(BodyChunk::Piece(piece)) => {
                         if sender.send(piece).await.is_err() {
-                            return BodyEnding::Left;
+                            return BodyEnd::ClientGone;
                         }
                     }
                     Ok(BodyChunk::End(trailers)) => {
-                        sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
-                        // If the origin does not read any more, the rest need not be sent; the connection
-                        // ends with it.
-                        return BodyEnding::Whole { is_upload_done: upload.is_none() };
+                        sender.finish_with_trailers(if accepts_trailers { trailers } else { Vec::new() });
+                        // If the request is not sent completely, the connection is closed.
+                        return BodyEnd::Complete { is_upload_done: upload.is_none() };
                     }
-                    Ok(BodyChunk::Nothing) => break,
+                    Ok(BodyChunk::Incomplete) => break,
                     Err(error) => {
                         let reason = error.to_string();
                         sender.fail(error);
-                        return BodyEnding::Broken(reason);
+                        return BodyEnd::Incomplete(reason);
                     }
                 }
             }
             let read = tokio::select! {
-                () = sender.gone() => return BodyEnding::Left,
-                read = self.read_beside(&mut upload, idle_timeout, late()) => read,
+                () = sender.gone() => return BodyEnd::ClientGone,
+                read = self.read_during_upload(&mut upload, idle_timeout, timeout_error()) => read,
             };
             let error = match read {
-                Ok(Ok(0)) if matches!(rest, Rest::UntilClose) => {
+                Ok(Ok(0)) if matches!(reader, BodyReader::UntilClose) => {
                     sender.finish();
-                    return BodyEnding::Whole { is_upload_done: false };
+                    return BodyEnd::Complete { is_upload_done: false };
                 }
                 Ok(Ok(0)) => io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"),
                 Ok(Ok(_)) => continue,
                 Ok(Err(error)) => error,
-                // The client caused it.
+                // The client caused the error.
                 Err(Failure::RequestBody(error)) => {
                     sender.fail(error);
-                    return BodyEnding::Left;
+                    return BodyEnd::ClientGone;
                 }
                 Err(failure) => io::Error::other(failure.to_string()),
             };
             let reason = error.to_string();
             sender.fail(error);
-            return BodyEnding::Broken(reason);
+            return BodyEnd::Incomplete(reason);
         }
     }
 }
 
-/// The fields of a trailer section that are passed on to the client.
+/// The fields of a trailer section that are forwarded to the client.
 fn trailer_fields(section: &[u8]) -> Vec<u8> {
-    let is_for_client = |line: &&[u8]| {
-        line.iter().position(|&byte| byte == b':').is_some_and(|colon| passes_back(&line[..colon]))
+    let is_kept = |line: &&[u8]| {
+        line.iter().position(|&byte| byte == b':').is_some_and(|colon| is_for_client(&line[..colon]))
     };
-    section.split_inclusive(|&byte| byte == b'\n').filter(is_for_client).flatten().copied().collect()
+    section.split_inclusive(|&byte| byte == b'\n').filter(is_kept).flatten().copied().collect()
 }
 
-/// The rest of a response's body.
-enum Rest {
-    Counted(u64),
+/// Reads a response's body from the received bytes, according to its framing.
+enum BodyReader {
+    /// This many bytes are left.
+    Length(u64),
     Chunked(Box<ChunkedDecoder>),
     UntilClose,
 }
@@ -372,21 +376,22 @@ enum BodyChunk {
     Piece(Bytes),
     /// The end, with trailers.
     End(Vec<u8>),
-    Nothing,
+    /// More bytes must be received first.
+    Incomplete,
 }
 
-impl Rest {
-    fn take(&mut self, input: &mut BytesMut) -> io::Result<BodyChunk> {
+impl BodyReader {
+    fn next_chunk(&mut self, input: &mut BytesMut) -> io::Result<BodyChunk> {
         match self {
-            Rest::Counted(0) => Ok(BodyChunk::End(Vec::new())),
-            _ if input.is_empty() => Ok(BodyChunk::Nothing),
-            Rest::UntilClose => Ok(BodyChunk::Piece(input.split().freeze())),
-            Rest::Counted(remaining) => {
-                let here = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
-                *remaining -= here as u64;
-                Ok(BodyChunk::Piece(input.split_to(here).freeze()))
+            BodyReader::Length(0) => Ok(BodyChunk::End(Vec::new())),
+            _ if input.is_empty() => Ok(BodyChunk::Incomplete),
+            BodyReader::UntilClose => Ok(BodyChunk::Piece(input.split().freeze())),
+            BodyReader::Length(remaining) => {
+                let length = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
+                *remaining -= length as u64;
+                Ok(BodyChunk::Piece(input.split_to(length).freeze()))
             }
-            Rest::Chunked(decoder) => loop {
+            BodyReader::Chunked(decoder) => loop {
                 let decoded = decoder.decode(input).map_err(|error| {
                     io::Error::new(io::ErrorKind::InvalidData, format!("the response's chunks: {error}"))
                 })?;
@@ -400,7 +405,7 @@ impl Rest {
                     return Ok(BodyChunk::Piece(piece));
                 }
                 if decoded.consumed == 0 || input.is_empty() {
-                    return Ok(BodyChunk::Nothing);
+                    return Ok(BodyChunk::Incomplete);
                 }
             },
         }

@@ -1,5 +1,5 @@
-//! One request over HTTP/2 to an origin (RFC 9113), on a connection that many requests share. Trailers are
-//! passed on, so gRPC works.
+//! One request over HTTP/2 to an origin (RFC 9113), on a connection that several requests share. Trailers
+//! are forwarded, so gRPC works.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,7 +17,7 @@ use touchstone_handler::answer::Answer;
 use touchstone_http::grammar::split_fields;
 
 use super::failure::{Failure, TimedStep};
-use super::fields::{Outbound, lines_passed_back};
+use super::fields::{OutboundRequest, client_field_lines};
 use super::http2_connection::Http2Connection;
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
@@ -28,7 +28,7 @@ use super::stream_exchange::{self, Download, Head, Receiving, Sending, Upload};
 pub async fn call(
     attempt: OriginAttempt,
     session: SessionUse<Http2Connection>,
-    outbound: &Rc<Outbound>,
+    outbound: &Rc<OutboundRequest>,
     body: &Rc<RequestBody>,
 ) -> Result<Answer, Failure> {
     let times = attempt.settings().times;
@@ -36,7 +36,7 @@ pub async fn call(
     let connection = &session.session.connection;
     let mut send = match timeout(times.connect, connection.send.clone().ready()).await {
         Ok(Ok(send)) => send,
-        // Nothing was sent: the connection had ended.
+        // Nothing was sent: the connection was closed.
         Ok(Err(error)) => {
             session.session.is_dead.set(true);
             return Err(Failure::Refused(error.to_string()));
@@ -55,7 +55,7 @@ pub async fn call(
     let head = stream_exchange::wait_for_head(head, &mut upload, times.response, &session).await?;
     let (parts, received) = head.into_parts();
     if parts.status == 101 {
-        return Err(Failure::Response("101, which HTTP/2 has not".to_string()));
+        return Err(Failure::Response("status 101, which is not valid in HTTP/2".to_string()));
     }
     let value = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
     let length = value("content-length").and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
@@ -64,9 +64,9 @@ pub async fn call(
     stream_exchange::answer(attempt, session, head, download, outbound).await
 }
 
-fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Request<()>, Failure> {
+fn request(attempt: &OriginAttempt, outbound: &OutboundRequest) -> Result<Request<()>, Failure> {
     let refused =
-        |what: &str| Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/2")));
+        |what: &str| Failure::RequestBody(io::Error::other(format!("{what} is not valid in HTTP/2")));
     let url = &attempt.member().spec.url;
     let mut uri = Vec::with_capacity(256);
     uri.extend_from_slice(if url.is_tls { b"https://" } else { b"http://" });
@@ -81,7 +81,7 @@ fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Request<()>, 
         let name = HeaderName::from_bytes(name).map_err(|_| refused("a field's name"))?;
         headers.append(name, HeaderValue::from_bytes(value).map_err(|_| refused("a field's value"))?);
     }
-    if outbound.takes_trailers {
+    if outbound.accepts_trailers {
         headers.insert("te", HeaderValue::from_static("trailers"));
     }
     if let Some(length) = outbound.declared_length() {
@@ -92,18 +92,18 @@ fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Request<()>, 
 
 async fn read_head(
     mut response: ResponseFuture,
-    outbound: &Outbound,
+    outbound: &OutboundRequest,
 ) -> Result<http::Response<RecvStream>, Failure> {
     let head = poll_fn(|context| {
         while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(context) {
-            outbound.inform(interim.status().as_u16(), lines_of(interim.headers()));
+            outbound.forward_interim(interim.status().as_u16(), lines_of(interim.headers()));
         }
         Pin::new(&mut response).poll(context)
     });
     head.await.map_err(|error| failure_of(&error))
 }
 
-/// The h2 crate resets the stream if both directions are dropped before their end.
+// The h2 crate resets the stream if both directions are dropped before their end.
 impl Sending for SendStream<Bytes> {
     async fn send(&mut self, mut piece: Bytes, limit: Duration) -> Result<(), Failure> {
         while !piece.is_empty() {
@@ -137,8 +137,7 @@ impl Receiving for RecvStream {
         match self.data().await {
             None => Ok(None),
             Some(Ok(piece)) => {
-                // The origin may send as many bytes again. It fails if the stream has ended, and then there
-                // is nothing to release.
+                // Opens the flow-control window by as many bytes. It fails only if the stream has ended.
                 let _ = self.flow_control().release_capacity(piece.len());
                 Ok(Some(piece))
             }
@@ -167,19 +166,19 @@ fn map_of(lines: &[u8]) -> HeaderMap {
     map
 }
 
-/// Fields as lines, without those that are not passed on to the client.
+/// Fields as lines, without those that are not forwarded to the client.
 fn lines_of(headers: &HeaderMap) -> Vec<u8> {
-    lines_passed_back(headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())))
+    client_field_lines(headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())))
 }
 
 fn failure_of(error: &h2::Error) -> Failure {
     // RFC 9113 sections 6.8 and 8.7: these streams were not processed.
-    let is_left_out = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
-    if error.reason() == Some(Reason::REFUSED_STREAM) || is_left_out {
+    let is_rejected = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
+    if error.reason() == Some(Reason::REFUSED_STREAM) || is_rejected {
         Failure::Refused(error.to_string())
     } else if error.is_io() || error.is_go_away() && error.is_remote() {
         Failure::Closed(io::Error::other(error.to_string()))
     } else {
-        Failure::Response(format!("not a response: {error}"))
+        Failure::Response(format!("invalid response: {error}"))
     }
 }

@@ -52,16 +52,16 @@ pub async fn begin(
         .max_header_list_size(settings.head_limits.head_bytes);
     let NewHttp2 { stream, address, permit } = new;
     let io = Io { stream, received: BytesMut::new() };
-    let begun = timeout(limit, builder.handshake::<_, Bytes>(io)).await;
-    let begun = begun.map_err(|_| Failure::Timeout(TimedStep::Handshake, limit))?;
-    let (send, connection) = begun.map_err(|error| Failure::Connect(io::Error::other(error)))?;
-    let driving = async move {
+    let handshake = timeout(limit, builder.handshake::<_, Bytes>(io)).await;
+    let handshake = handshake.map_err(|_| Failure::Timeout(TimedStep::Handshake, limit))?;
+    let (send, connection) = handshake.map_err(|error| Failure::Connect(io::Error::other(error)))?;
+    let connection_task = async move {
         let _ = connection.await;
     };
-    Ok(sessions.take_up(Http2Connection { send }, address, permit, driving))
+    Ok(sessions.add_connection(Http2Connection { send }, address, permit, connection_task))
 }
 
-/// A connection in the form that the h2 crate needs.
+/// Implements the traits of tokio for the h2 crate.
 struct Io {
     stream: Stream,
     received: BytesMut,

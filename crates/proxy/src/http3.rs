@@ -1,5 +1,5 @@
-//! One request over HTTP/3 to an origin (RFC 9114), on a connection that many requests share. Trailers are
-//! passed on, so gRPC works.
+//! One request over HTTP/3 to an origin (RFC 9114), on a connection that several requests share. Trailers
+//! are forwarded, so gRPC works.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,9 +21,9 @@ use touchstone_http::request::Method;
 
 use super::body_limits::MOST_INTERIM;
 use super::failure::{Failure, TimedStep};
-use super::fields::{Outbound, lines_passed_back};
+use super::fields::{OutboundRequest, client_field_lines};
 use super::http3_connection::{
-    ConnectionState, Http3Connection, Incoming, Outgoing, RECEIVE_BYTES, RequestStreams, code,
+    ConnectionState, Http3Connection, RECEIVE_BYTES, ReceiveHalf, RequestStreams, SendHalf, code,
 };
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
@@ -34,11 +34,11 @@ use super::stream_exchange::{self, Download, Head, Receiving, Sending, Upload};
 pub async fn call(
     attempt: OriginAttempt,
     mut session: SessionUse<Http3Connection>,
-    outbound: &Rc<Outbound>,
+    outbound: &Rc<OutboundRequest>,
     body: &Rc<RequestBody>,
 ) -> Result<Answer, Failure> {
     let times = attempt.settings().times;
-    let section = request(&attempt, outbound)?;
+    let head = request_frame(&attempt, outbound)?;
     let Some(RequestStreams { mut send, receive }) = session.stream.take() else {
         return Err(Failure::Full("its HTTP/3 connection has no free stream"));
     };
@@ -46,15 +46,15 @@ pub async fn call(
     let id = u64::from(receive.stream.id());
     let mut upload: Option<Upload> = None;
     if outbound.has_no_body() {
-        match send_whole(send, section, times.send).await {
-            // What comes back says why the origin does not read.
+        match send_without_body(send, head, times.send).await {
+            // The origin's response or error code gives the reason why it does not read.
             Ok(()) | Err(Failure::Closed(_)) => {}
             Err(failure) => return Err(failure),
         }
     } else {
         let (body, length) = (body.clone(), outbound.body_length);
         upload = Some(Box::pin(async move {
-            send.write([section, Bytes::new()], times.send).await?;
+            send.write([head, Bytes::new()], times.send).await?;
             stream_exchange::send_body(send, body, length, times.send).await
         }));
     }
@@ -63,8 +63,8 @@ pub async fn call(
         tokio::select! {
             biased;
             head = response.head(outbound) => head,
-            () = state.left_out(id) => {
-                Err(Failure::Refused("it takes no more requests on this connection".to_string()))
+            () = state.wait_for_rejection(id) => {
+                Err(Failure::Refused("it accepts no more requests on this connection".to_string()))
             }
         }
     };
@@ -73,10 +73,10 @@ pub async fn call(
     stream_exchange::answer(attempt, session, head, download, outbound).await
 }
 
-/// The frame with the request's header section.
-fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Bytes, Failure> {
+/// The HEADERS frame of the request.
+fn request_frame(attempt: &OriginAttempt, outbound: &OutboundRequest) -> Result<Bytes, Failure> {
     let refused =
-        |what: &str| Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/3")));
+        |what: &str| Failure::RequestBody(io::Error::other(format!("{what} is not valid in HTTP/3")));
     if Method::from_token(&outbound.method) == Method::Connect {
         return Err(refused("its method"));
     }
@@ -92,18 +92,18 @@ fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Bytes, Failur
     if fields.iter().any(|(_, value)| field_value_length(value) != value.len()) {
         return Err(refused("a field's value"));
     }
-    if outbound.takes_trailers {
+    if outbound.accepts_trailers {
         fields.push((b"te", b"trailers"));
     }
     let length = outbound.declared_length().map(|length| length.to_string());
     if let Some(length) = &length {
         fields.push((b"content-length", length.as_bytes()));
     }
-    Ok(section(fields.into_iter()))
+    Ok(headers_frame(fields.into_iter()))
 }
 
 /// A HEADERS frame with these fields. The encoder writes names in lower case.
-fn section<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Bytes {
+fn headers_frame<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Bytes {
     let (mut section, mut bytes) = (Vec::with_capacity(256), Vec::with_capacity(260));
     qpack::encode_fields(fields, &mut section);
     frame::append(FrameType::HEADERS, &section, &mut bytes);
@@ -111,19 +111,19 @@ fn section<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Bytes {
 }
 
 /// Sends a request without a body.
-async fn send_whole(mut send: Outgoing, section: Bytes, limit: Duration) -> Result<(), Failure> {
-    send.write([section, Bytes::new()], limit).await?;
+async fn send_without_body(mut send: SendHalf, head: Bytes, limit: Duration) -> Result<(), Failure> {
+    send.write([head, Bytes::new()], limit).await?;
     send.finish(b"", limit).await
 }
 
-impl Outgoing {
-    /// Writes both, as fast as flow control allows.
+impl SendHalf {
+    /// Writes both pieces, as fast as flow control allows.
     async fn write(&mut self, mut pieces: [Bytes; 2], limit: Duration) -> Result<(), Failure> {
         while pieces.iter().any(|piece| !piece.is_empty()) {
             match timeout(limit, self.stream.write_chunks(&mut pieces)).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
-                    // The origin does not read: there is nothing to reset.
+                    // The origin has stopped reading: the stream needs no reset.
                     self.is_ended |= matches!(error, WriteError::Stopped(_));
                     return Err(Failure::Closed(error.into()));
                 }
@@ -134,7 +134,7 @@ impl Outgoing {
     }
 }
 
-impl Sending for Outgoing {
+impl Sending for SendHalf {
     async fn send(&mut self, piece: Bytes, limit: Duration) -> Result<(), Failure> {
         if piece.is_empty() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Sending for Outgoing {
     async fn finish(&mut self, trailers: &[u8], limit: Duration) -> Result<(), Failure> {
         if !trailers.is_empty() {
             let is_valid = |(_, value): &(&[u8], &[u8])| field_value_length(value) == value.len();
-            self.write([section(split_fields(trailers).filter(is_valid)), Bytes::new()], limit).await?;
+            self.write([headers_frame(split_fields(trailers).filter(is_valid)), Bytes::new()], limit).await?;
         }
         self.is_ended = true;
         self.stream.finish().map_err(|error| Failure::Closed(io::Error::other(error)))
@@ -157,18 +157,19 @@ impl Sending for Outgoing {
 /// A response that is being received.
 struct Response {
     state: Rc<ConnectionState>,
-    receive: Incoming,
+    receive: ReceiveHalf,
     stream: ResponseStream,
-    /// Received and not examined yet.
+    /// Received bytes that are not parsed yet.
     chunk: Bytes,
     trailers: Vec<u8>,
     /// The origin has sent everything.
     is_ended: bool,
 }
 
-/// The first item of what was received.
+/// An item of the received bytes.
 enum Item {
-    Nothing,
+    /// Bytes without an item, for example of a frame that is ignored.
+    None,
     /// Status and field lines of an interim response.
     Interim(u16, Vec<u8>),
     Head(Head),
@@ -177,49 +178,49 @@ enum Item {
     Trailers(Vec<u8>),
 }
 
-/// What ends a response early.
-enum Broken {
+/// Why a response is incomplete.
+enum ReceiveError {
     /// The stream cannot be read.
     Read(quinn::ReadError),
-    /// What came is against the protocol.
+    /// The received bytes violate the protocol.
     Malformed(h3::Error),
 }
 
 impl Response {
-    fn new(state: Rc<ConnectionState>, receive: Incoming, is_head: bool) -> Response {
+    fn new(state: Rc<ConnectionState>, receive: ReceiveHalf, is_head: bool) -> Response {
         let stream = ResponseStream::new(state.limits, is_head);
         Response { state, receive, stream, chunk: Bytes::new(), trailers: Vec::new(), is_ended: false }
     }
 
-    /// Waits for the head of the final response, and passes interim ones on.
-    async fn head(&mut self, outbound: &Outbound) -> Result<Head, Failure> {
+    /// Waits for the head of the final response, and forwards interim responses.
+    async fn head(&mut self, outbound: &OutboundRequest) -> Result<Head, Failure> {
         let mut interim = 0;
         loop {
             while !self.chunk.is_empty() {
-                match self.take().map_err(|broken| self.failure(broken))? {
+                match self.next_item().map_err(|error| self.failure(error))? {
                     Item::Interim(status, lines) => {
                         interim += 1;
                         if interim > MOST_INTERIM {
                             return Err(Failure::Response("too many interim responses".to_string()));
                         }
-                        outbound.inform(status, lines);
+                        outbound.forward_interim(status, lines);
                     }
                     Item::Head(head) => return Ok(head),
-                    // Before a head there is nothing else.
-                    Item::Nothing | Item::Data(_) | Item::Trailers(_) => {}
+                    // Nothing else precedes the head.
+                    Item::None | Item::Data(_) | Item::Trailers(_) => {}
                 }
             }
-            self.fetch().await.map_err(|broken| self.failure(broken))?;
+            self.receive_chunk().await.map_err(|error| self.failure(error))?;
         }
     }
 
-    /// Takes the first item of what was received.
-    fn take(&mut self) -> Result<Item, Broken> {
+    /// Parses the first item of the received bytes.
+    fn next_item(&mut self) -> Result<Item, ReceiveError> {
         let fields = &mut *self.state.fields.borrow_mut();
-        let (taken, received) = self.stream.receive(&self.chunk, fields).map_err(Broken::Malformed)?;
+        let (taken, received) = self.stream.receive(&self.chunk, fields).map_err(ReceiveError::Malformed)?;
         let piece = self.chunk.split_to(taken);
         Ok(match received {
-            ReceivedResponse::Nothing => Item::Nothing,
+            ReceivedResponse::Nothing => Item::None,
             ReceivedResponse::Interim(head) => Item::Interim(head.status, lines_of(head.fields(fields))),
             ReceivedResponse::Head(head) => {
                 let date = head.fields(fields).find(|field| field.name == b"date").map(|field| field.value);
@@ -231,46 +232,46 @@ impl Response {
         })
     }
 
-    /// Receives once. Called only when everything received has been examined, and the end has not come.
-    async fn fetch(&mut self) -> Result<(), Broken> {
-        match self.receive.stream.read_chunk(RECEIVE_BYTES, true).await.map_err(Broken::Read)? {
+    /// Receives once. Called only when all received bytes are parsed, and the stream has not ended.
+    async fn receive_chunk(&mut self) -> Result<(), ReceiveError> {
+        match self.receive.stream.read_chunk(RECEIVE_BYTES, true).await.map_err(ReceiveError::Read)? {
             Some(chunk) => self.chunk = chunk.bytes,
             None => {
-                self.stream.finish().map_err(Broken::Malformed)?;
+                self.stream.finish().map_err(ReceiveError::Malformed)?;
                 self.is_ended = true;
             }
         }
         Ok(())
     }
 
-    /// Tells the origin what it has done wrong.
-    fn refuse(&mut self, error: h3::Error) {
+    /// Reports an error to the origin, by closing the stream or the connection.
+    fn report_error(&mut self, error: h3::Error) {
         match error {
             h3::Error::Stream(error) => {
-                // It may have sent everything already.
+                // Fails if the origin has sent everything already.
                 let _ = self.receive.stream.stop(code(error.code));
             }
             h3::Error::Connection(error) => self.state.fail(error),
         }
     }
 
-    /// Why there is no response.
-    fn failure(&mut self, broken: Broken) -> Failure {
-        match broken {
-            Broken::Read(error) => self.state.failure(self.receive.stream.id().into(), error),
-            Broken::Malformed(error) => {
-                self.refuse(error);
-                Failure::Response(format!("not a response: {error}"))
+    /// The failure of a request without a response.
+    fn failure(&mut self, error: ReceiveError) -> Failure {
+        match error {
+            ReceiveError::Read(error) => self.state.failure(self.receive.stream.id().into(), error),
+            ReceiveError::Malformed(error) => {
+                self.report_error(error);
+                Failure::Response(format!("invalid response: {error}"))
             }
         }
     }
 
-    /// Why the body breaks off.
-    fn reason(&mut self, broken: Broken) -> String {
-        match broken {
-            Broken::Read(error) => self.state.reason(&error),
-            Broken::Malformed(error) => {
-                self.refuse(error);
+    /// The reason why the body is incomplete.
+    fn reason(&mut self, error: ReceiveError) -> String {
+        match error {
+            ReceiveError::Read(error) => self.state.reason(&error),
+            ReceiveError::Malformed(error) => {
+                self.report_error(error);
                 error.to_string()
             }
         }
@@ -281,17 +282,17 @@ impl Receiving for Response {
     async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             while !self.chunk.is_empty() {
-                match self.take().map_err(|broken| self.reason(broken))? {
+                match self.next_item().map_err(|error| self.reason(error))? {
                     Item::Data(piece) => return Ok(Some(piece)),
                     Item::Trailers(lines) => self.trailers = lines,
-                    // Behind the head of a final response there are no others.
-                    Item::Nothing | Item::Interim(..) | Item::Head(_) => {}
+                    // The head of a final response is followed by data and trailers only.
+                    Item::None | Item::Interim(..) | Item::Head(_) => {}
                 }
             }
             if self.is_ended {
                 return Ok(None);
             }
-            self.fetch().await.map_err(|broken| self.reason(broken))?;
+            self.receive_chunk().await.map_err(|error| self.reason(error))?;
         }
     }
 
@@ -301,21 +302,21 @@ impl Receiving for Response {
 
     async fn is_at_end(&mut self) -> Result<bool, String> {
         if self.chunk.is_empty() && !self.is_ended {
-            let fetched = {
-                let mut fetching = pin!(self.fetch());
-                poll_fn(|context| match fetching.as_mut().poll(context) {
-                    Poll::Ready(fetched) => Poll::Ready(fetched),
+            let received = {
+                let mut receiving = pin!(self.receive_chunk());
+                poll_fn(|context| match receiving.as_mut().poll(context) {
+                    Poll::Ready(received) => Poll::Ready(received),
                     Poll::Pending => Poll::Ready(Ok(())),
                 })
                 .await
             };
-            fetched.map_err(|broken| self.reason(broken))?;
+            received.map_err(|error| self.reason(error))?;
         }
         Ok(self.is_ended && self.chunk.is_empty())
     }
 }
 
-/// Fields as lines, without those that are not passed on to the client.
+/// Fields as lines, without those that are not forwarded to the client.
 fn lines_of(fields: Fields<'_>) -> Vec<u8> {
-    lines_passed_back(fields.map(|field| (field.name, field.value)))
+    client_field_lines(fields.map(|field| (field.name, field.value)))
 }

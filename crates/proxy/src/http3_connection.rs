@@ -1,5 +1,5 @@
-//! A connection of HTTP/3 to an origin (RFC 9114): the streams in one direction, GOAWAY, and errors that end
-//! it. Frames and field sections are those of the http crate.
+//! A connection of HTTP/3 to an origin (RFC 9114): unidirectional streams, GOAWAY, and connection errors. The
+//! http crate parses frames and field sections.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -21,81 +21,81 @@ use touchstone_http::h3::{
 
 use super::failure::{Failure, TimedStep, timed};
 use super::origin::NewHttp3;
-use super::quic::{QuicConnection, QuicEndpoint, alert_of};
+use super::quic::{QuicConnection, QuicEndpoint, tls_error};
 use super::sessions::{Multiplexed, SessionUse, Sessions};
 use super::settings::ProxySettings;
 
 /// How many bytes are received from a stream at a time.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// After this time an origin may send the most frames again.
+/// The period of the limits for frames on unidirectional streams.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long something may still come after the kernel has said that nothing listens there.
+/// How long the connection stays open after the kernel has reported that the port is unreachable.
 const REFUSAL_GRACE: Duration = Duration::from_secs(1);
 
-/// The identifier of the first stream that is not processed, before a GOAWAY.
-const NONE_LEFT_OUT: u64 = u64::MAX;
+/// The value of `goaway_id` before a GOAWAY.
+const NO_GOAWAY: u64 = u64::MAX;
 
 /// One connection. It is closed when it is dropped.
 pub struct Http3Connection {
     pub(super) state: Rc<ConnectionState>,
-    /// It must stay open as long as the connection (RFC 9114 section 6.2.1).
+    /// The control stream. It must stay open as long as the connection (RFC 9114 section 6.2.1).
     _control: SendStream,
     endpoint: Rc<QuicEndpoint>,
-    /// What the endpoint had counted when the connection was made.
+    /// The refusals of the endpoint when the connection was opened.
     refusals: u64,
 }
 
 /// The part of a connection that its streams use.
 pub struct ConnectionState {
     quic: Connection,
-    /// From this stream on, requests are not processed: what GOAWAY says.
-    first_left_out: watch::Sender<u64>,
-    /// What the origin has done wrong, for which the connection was closed.
-    fault: RefCell<Option<String>>,
-    /// Nothing listens there any more, for which the connection was closed.
+    /// The identifier in GOAWAY: requests on this stream and later ones are not processed.
+    goaway_id: watch::Sender<u64>,
+    /// The protocol error of the origin, for which the connection was closed.
+    protocol_error: RefCell<Option<String>>,
+    /// The connection was closed because the port is unreachable.
     is_refused: Cell<bool>,
     critical: RefCell<CriticalStreams>,
     /// How large header sections may be.
     pub limits: SectionLimits,
-    /// The fields of the section that was read last; valid until the next wait.
+    /// The fields of the section that was read last; valid until the next `await`.
     pub fields: RefCell<FieldList>,
 }
 
 /// The two directions of a request's stream.
 pub struct RequestStreams {
     /// To the origin.
-    pub send: Outgoing,
+    pub send: SendHalf,
     /// From the origin.
-    pub receive: Incoming,
+    pub receive: ReceiveHalf,
 }
 
-/// The direction to the origin. A stream that is dropped before its end is reset: otherwise a request that
-/// broke off would look complete.
-pub struct Outgoing {
+/// The direction to the origin. A stream that is dropped before its end is reset: otherwise an incomplete
+/// request would look complete.
+pub struct SendHalf {
     /// The stream.
     pub stream: SendStream,
-    /// All was sent.
+    /// Everything was sent, or the stream needs no reset.
     pub is_ended: bool,
 }
 
-/// The direction from the origin. If the end has not come, the origin is told to stop.
-pub struct Incoming {
+/// The direction from the origin. If it is dropped before its end, STOP_SENDING is sent.
+pub struct ReceiveHalf {
     /// The stream.
     pub stream: RecvStream,
 }
 
-impl Drop for Outgoing {
+impl Drop for SendHalf {
     fn drop(&mut self) {
         if !self.is_ended {
-            // A stream that has ended meanwhile needs no reset.
+            // Fails if the stream has ended meanwhile: then it needs no reset.
             let _ = self.stream.reset(code(ErrorCode::REQUEST_CANCELLED));
         }
     }
 }
 
-impl Drop for Incoming {
+impl Drop for ReceiveHalf {
     fn drop(&mut self) {
         let _ = self.stream.stop(code(ErrorCode::REQUEST_CANCELLED));
     }
@@ -111,10 +111,10 @@ impl Multiplexed for Http3Connection {
     type Stream = RequestStreams;
 
     fn is_usable(&self) -> bool {
-        // If nothing listens there any more, a new connection finds out at once. Requests in progress wait a
-        // moment: such a message can be forged.
+        // If the port is unreachable, new requests open a new connection, which fails at once. Requests in
+        // progress continue for a moment: the ICMP message can be forged.
         self.endpoint.refusals() == self.refusals
-            && *self.state.first_left_out.borrow() == NONE_LEFT_OUT
+            && *self.state.goaway_id.borrow() == NO_GOAWAY
             && self.state.quic.close_reason().is_none()
     }
 
@@ -141,8 +141,8 @@ pub async fn begin(
     };
     let state = Rc::new(ConnectionState {
         quic,
-        first_left_out: watch::Sender::new(NONE_LEFT_OUT),
-        fault: RefCell::default(),
+        goaway_id: watch::Sender::new(NO_GOAWAY),
+        protocol_error: RefCell::default(),
         is_refused: Cell::new(false),
         critical: RefCell::default(),
         limits,
@@ -151,17 +151,17 @@ pub async fn begin(
     let limit = settings.times.handshake;
     let opening = timed(limit, TimedStep::Handshake, state.open_control()).await?;
     let control = opening.map_err(|error| state.failure_of_loss(0, error))?;
-    let (accepting, watched) = (state.clone().accept(), state.clone());
+    let (accepting, watched) = (state.clone().accept_streams(), state.clone());
     let watching = endpoint.watch_refusals();
-    let driving = async move {
+    let connection_task = async move {
         tokio::select! {
             () = accepting => {}
-            () = watched.end_if_refused(watching) => {}
+            () = watched.close_if_refused(watching) => {}
         }
     };
     let connection = Http3Connection { state: state.clone(), _control: control, endpoint, refusals };
-    let mut session = sessions.take_up(connection, Some(address), permit, driving);
-    // Streams are allowed with the handshake; some origins allow them a moment later.
+    let mut session = sessions.add_connection(connection, Some(address), permit, connection_task);
+    // The transport parameters of most origins allow streams; some origins send MAX_STREAMS later.
     let streams = timeout(settings.times.connect, state.quic.open_bi()).await;
     let full = Failure::Full("no stream of its HTTP/3 connection became free");
     let streams = streams.map_err(|_| full)?.map_err(|error| state.failure_of_loss(0, error))?;
@@ -172,14 +172,14 @@ pub async fn begin(
 impl RequestStreams {
     fn new((send, receive): (SendStream, RecvStream)) -> RequestStreams {
         RequestStreams {
-            send: Outgoing { stream: send, is_ended: false },
-            receive: Incoming { stream: receive },
+            send: SendHalf { stream: send, is_ended: false },
+            receive: ReceiveHalf { stream: receive },
         }
     }
 }
 
 impl ConnectionState {
-    /// Opens the control stream, with settings that leave the dynamic table off.
+    /// Opens the control stream and sends SETTINGS, which leave the dynamic table of QPACK off.
     async fn open_control(&self) -> Result<SendStream, ConnectionError> {
         let mut stream = self.quic.open_uni().await?;
         let mut bytes = Vec::with_capacity(16);
@@ -187,21 +187,21 @@ impl ConnectionState {
         settings::append(&[(SettingId::MAX_FIELD_SECTION_SIZE, self.limits.bytes as u64)], &mut bytes);
         match stream.write_all(&bytes).await {
             Err(quinn::WriteError::ConnectionLost(error)) => Err(error),
-            // Another error would be that the origin has stopped reading, which it may not.
+            // The only other error is STOP_SENDING, which an origin must not send for this stream.
             Ok(()) | Err(_) => Ok(stream),
         }
     }
 
     /// Reads the streams that the origin opens, until the connection ends.
-    async fn accept(self: Rc<ConnectionState>) {
+    async fn accept_streams(self: Rc<ConnectionState>) {
         while let Ok(stream) = self.quic.accept_uni().await {
             tokio::task::spawn_local(self.clone().read_unidirectional(stream));
         }
     }
 
-    /// Closes the connection if nothing listens there any more, and nothing comes from there either: the
-    /// message alone can be forged.
-    async fn end_if_refused(&self, mut refusals: watch::Receiver<u64>) {
+    /// Closes the connection if the kernel reports that the port is unreachable and no datagram is received
+    /// afterwards: the ICMP message alone can be forged.
+    async fn close_if_refused(&self, mut refusals: watch::Receiver<u64>) {
         while refusals.changed().await.is_ok() {
             let received = self.quic.stats().udp_rx.datagrams;
             tokio::time::sleep(REFUSAL_GRACE.max(3 * self.quic.rtt())).await;
@@ -210,7 +210,7 @@ impl ConnectionState {
                 return self.quic.close(code(ErrorCode::NO_ERROR), b"");
             }
         }
-        // The endpoint ends later than the connection, so this does not happen.
+        // Unreachable: the endpoint outlives the connection.
         std::future::pending().await
     }
 
@@ -225,7 +225,7 @@ impl ConnectionState {
                         stream.replenish();
                     }
                     let critical = &mut *self.critical.borrow_mut();
-                    stream.receive(&chunk.bytes, critical, |event| self.take_control(event))
+                    stream.receive(&chunk.bytes, critical, |event| self.handle_control(event))
                 }
                 Ok(None) | Err(ReadError::Reset(_)) => match stream.finish() {
                     Ok(()) => return,
@@ -243,29 +243,29 @@ impl ConnectionState {
         }
     }
 
-    fn take_control(&self, event: ControlEvent) {
-        // Its settings change nothing: sections here need no table.
+    fn handle_control(&self, event: ControlEvent) {
+        // SETTINGS are ignored: the encoder does not use the dynamic table.
         if let ControlEvent::GoAway(first) = event {
-            self.first_left_out.send_replace(first);
+            self.goaway_id.send_replace(first);
         }
     }
 
-    /// Waits until GOAWAY says that the request on this stream is not processed.
-    pub async fn left_out(&self, stream: u64) {
-        let mut first = self.first_left_out.subscribe();
+    /// Waits for a GOAWAY which reports that the request on this stream is not processed.
+    pub async fn wait_for_rejection(&self, stream: u64) {
+        let mut first = self.goaway_id.subscribe();
         if first.wait_for(|first| stream >= *first).await.is_err() {
-            // The sender lives as long as `self`, so this does not happen.
+            // Unreachable: the sender lives as long as `self`.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Ends the connection, because the origin broke the protocol.
+    /// Closes the connection, because the origin violated the protocol.
     pub fn fail(&self, error: h3::ConnectionError) {
-        self.fault.replace(Some(error.to_string()));
+        self.protocol_error.replace(Some(error.to_string()));
         self.quic.close(code(error.code), error.reason.as_bytes());
     }
 
-    /// Why a stream cannot be read any further, in words.
+    /// Describes why a stream cannot be read any further.
     pub fn reason(&self, error: &ReadError) -> String {
         match error {
             ReadError::Reset(code) => format!("its stream was reset: {}", name_of(*code)),
@@ -276,42 +276,41 @@ impl ConnectionState {
 
     fn reason_of_loss(&self, error: &ConnectionError) -> String {
         match error {
-            ConnectionError::LocallyClosed if self.is_refused.get() => {
-                "nothing listens on its port any more".to_string()
-            }
+            ConnectionError::LocallyClosed if self.is_refused.get() => "its port is unreachable".to_string(),
             ConnectionError::LocallyClosed => {
-                self.fault.borrow().clone().unwrap_or_else(|| "the connection was closed".to_string())
+                let error = self.protocol_error.borrow().clone();
+                error.unwrap_or_else(|| "the connection was closed".to_string())
             }
             ConnectionError::ApplicationClosed(close) => {
                 format!("it closed the connection: {}", name_of(close.error_code))
             }
-            ConnectionError::TimedOut => "nothing more came from it".to_string(),
+            ConnectionError::TimedOut => "no more bytes were received from it".to_string(),
             other => other.to_string(),
         }
     }
 
-    /// Why the head of a response on this stream does not come.
+    /// The failure of a request on this stream, whose response cannot be read.
     pub fn failure(&self, stream: u64, error: ReadError) -> Failure {
         match error {
             ReadError::Reset(code) if code.into_inner() == ErrorCode::REQUEST_REJECTED.0 => {
                 Failure::Refused(self.reason(&error))
             }
             ReadError::ConnectionLost(error) => self.failure_of_loss(stream, error),
-            other => Failure::Response(format!("not a response: {}", self.reason(&other))),
+            other => Failure::Response(format!("invalid response: {}", self.reason(&other))),
         }
     }
 
     fn failure_of_loss(&self, stream: u64, error: ConnectionError) -> Failure {
-        if stream >= *self.first_left_out.borrow() {
-            return Failure::Refused("it takes no more requests on this connection".to_string());
+        if stream >= *self.goaway_id.borrow() {
+            return Failure::Refused("it accepts no more requests on this connection".to_string());
         }
-        // With TLS 1.3 an origin looks at the client's certificate after the handshake.
-        if let Some(what) = alert_of(&error) {
+        // With TLS 1.3 an origin may verify the client certificate after the handshake.
+        if let Some(what) = tls_error(&error) {
             return Failure::Tls(what);
         }
         match error {
             ConnectionError::LocallyClosed | ConnectionError::TransportError(_) if !self.is_refused.get() => {
-                Failure::Response(format!("not a response: {}", self.reason_of_loss(&error)))
+                Failure::Response(format!("invalid response: {}", self.reason_of_loss(&error)))
             }
             ConnectionError::TimedOut => {
                 Failure::Closed(io::Error::new(io::ErrorKind::TimedOut, self.reason_of_loss(&error)))
@@ -321,12 +320,12 @@ impl ConnectionState {
     }
 }
 
-/// A code in QUIC's form; all codes are far below its limit.
+/// A code in the form for QUIC. No code exceeds its range.
 pub fn code(code: ErrorCode) -> VarInt {
     VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
 }
 
-/// A code of the origin, for the log.
+/// The name of an error code of the origin, for the log.
 fn name_of(code: VarInt) -> String {
     match ErrorCode(code.into_inner()) {
         known if known.name() != ErrorCode::NO_ERROR.name() || known == ErrorCode::NO_ERROR => {

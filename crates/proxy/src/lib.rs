@@ -2,30 +2,30 @@
 //! with or without TLS, over TCP, unix sockets or QUIC.
 //!
 //! ```text
-//! request -> which origin -> a connection -> exchange -> head -> body, as it comes
-//!                 ^------ again, elsewhere, where that is safe ------'
+//! request -> choose origin -> connect -> send -> receive head -> stream body
+//!                 ^------ retry, if that is safe ------'
 //! ```
 //!
 //! Request and response are streamed at the same time, so that long uploads, event streams, gRPC and
-//! WebSockets work. A request is repeated only if no action can happen twice: the origin has taken nothing of
-//! it, or its method is idempotent (RFC 9110 section 9.2.2); and its body must be available again, and no
-//! part of an answer may have been passed on.
+//! WebSockets work. A request is retried only if no action can happen twice: the origin has not processed it,
+//! or its method is idempotent (RFC 9110 section 9.2.2). Its body must still be available, and no part of an
+//! answer may have been sent to the client.
 //!
 //! | module | |
 //! |---|---|
 //! | `settings`, `origin_url`, `check_rules` | the settings |
-//! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: the choice, checks, retries |
-//! | `origin_groups` | all of a server, and what operators order for them |
-//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin of several routes |
+//! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: balancing, checks, retries |
+//! | `origin_groups` | all groups of a server, and the states that operators set for their origins |
+//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, shared by routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
-//! | `attempt`, `origin_attempt`, `http1`, `http2`, `http3`, `stream_exchange`, `tunnel` | a request |
-//! | `sessions`, `core_sessions` | connections that many requests share |
+//! | `attempt`, `origin_attempt`, `http1`, `http2`, `http3`, `stream_exchange`, `tunnel` | one request |
+//! | `sessions`, `core_sessions` | connections that several requests share |
 //! | `http2_connection`, `http3_connection`, `quic` | such connections of each version |
 //! | `body_limits` | how much of a response is buffered |
 //! | `span` | attempts as spans of the trace of their request |
 //! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |
 //! | `failure`, `counts` | errors, and counts for metrics |
-//! | `relay` | the same origins for connections and datagrams that carry no requests |
+//! | `relay` | the same origins for TCP connections and datagrams that carry no requests |
 
 mod answer_fields;
 mod attempt;
@@ -91,13 +91,13 @@ use group::Group;
 use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
 use touchstone_handler::request::Request;
 
-/// Origins, as configured.
+/// The configured origins of a route.
 pub struct Proxy {
     shared: Arc<SharedGroup>,
 }
 
 impl Proxy {
-    /// The origins of these settings, among those of a server.
+    /// Makes the origins of these settings; `groups` are those of the server.
     pub fn new(settings: ProxySettings, groups: &OriginGroups) -> Proxy {
         Proxy { shared: groups.get(settings) }
     }

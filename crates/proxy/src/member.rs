@@ -1,5 +1,5 @@
 //! One origin as a member of a route's group: its settings in the group, and counts of the group's requests.
-//! The state of the origin itself is in [`SharedOrigin`].
+//! [`SharedOrigin`] has the state that groups share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use super::connections::ConnectionPermit;
 use super::counts::OriginCounts;
 use super::failure::Failure;
-use super::origin::{Opened, SharedOrigin};
+use super::origin::{NewConnection, SharedOrigin};
 use super::origin_url::{OriginSpec, Role};
 use super::settings::ProxySettings;
 use touchstone_upstream::hash;
 
-/// What an operator wants of an origin at run time, in place of what its role says.
+/// The state that an operator sets for an origin at run time; it overrides the configured role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginState {
     /// It gets requests.
     Ready,
-    /// It gets the requests of its sessions, and no others.
+    /// It gets the requests of its sessions only.
     Drain,
     /// It gets no requests.
     Maintenance,
@@ -38,7 +38,7 @@ impl OriginState {
     }
 }
 
-/// What an operator wants of an origin of a group; `None`: as configured.
+/// The values that an operator sets for an origin of a group; `None`: as configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OriginOrder {
     /// Whether it gets requests, and which.
@@ -47,7 +47,7 @@ pub struct OriginOrder {
     pub weight: Option<u32>,
 }
 
-/// The same for all cores; both are 0 where the configuration counts.
+/// An [`OriginOrder`] that all cores share; 0: as configured.
 #[derive(Debug, Default)]
 struct SharedOrder {
     /// The position of the state in [`OriginState::ALL`], from 1.
@@ -85,7 +85,7 @@ impl Member {
         }
     }
 
-    /// Sets what an operator wants.
+    /// Sets the operator's order.
     pub fn set_order(&self, order: OriginOrder) {
         let before = self.ordered_state();
         self.order.state.store(order.state.map_or(0, |state| state as u8 + 1), Relaxed);
@@ -109,7 +109,7 @@ impl Member {
         self.ordered_state().unwrap_or(configured)
     }
 
-    /// When it gets requests that belong to no session of it.
+    /// When it gets requests that belong to none of its sessions.
     pub fn role(&self) -> Role {
         match (self.ordered_state(), self.spec.role) {
             (None, role) => role,
@@ -132,9 +132,9 @@ impl Member {
         &self,
         settings: &ProxySettings,
         permit: ConnectionPermit,
-        begins_with: &[u8],
+        proxy_header: &[u8],
         only_http1: bool,
-    ) -> Result<Opened, Failure> {
-        self.origin.open(settings, permit, begins_with, only_http1, &self.counts.opened).await
+    ) -> Result<NewConnection, Failure> {
+        self.origin.open(settings, permit, proxy_header, only_http1, &self.counts.opened).await
     }
 }

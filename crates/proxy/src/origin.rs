@@ -1,8 +1,8 @@
-//! One origin, shared by all cores and all its routes: its health, its connections and its addresses.
+//! One origin, shared by all cores and routes: its health, its connections and its addresses.
 //!
-//! Routes share an origin if its address and all rules for its connections and its health are the same
-//! ([`Sharing`]). Then a failure that one route has seen counts for the others, limits on connections and
-//! requests hold for the routes together, and one of them makes the active checks.
+//! Routes share an origin if its address and all rules for its connections and its health are equal
+//! ([`OriginKey`]). Then they share its health, the limits of connections and requests apply to all of them
+//! together, and one of them makes the active checks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,27 +28,27 @@ use touchstone_upstream::outage::Outage;
 use touchstone_upstream::stream::{Stream, TlsStream};
 use touchstone_upstream::{Health, HealthRules};
 
-/// Routes share an origin if these values are equal.
+/// Identifies a shared origin: routes share an origin if these values are equal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sharing {
+pub struct OriginKey {
     address: Address,
-    /// With TLS: the host, and the rules.
+    /// With TLS: the host and the TLS configuration.
     tls: Option<(String, Option<Arc<OriginTls>>)>,
     version: Version,
     connections: ConnectionRules,
     most_requests: u32,
     health: HealthRules,
-    /// With active checks: their request, and where it goes.
+    /// With active checks: their rules and the URL.
     check: Option<(CheckRules, OriginUrl)>,
     proxy_header: Option<ProxyHeader>,
     head_limits: ResponseLimits,
     resolve_interval: Duration,
 }
 
-impl Sharing {
-    /// The values for one origin of a route with these settings.
-    pub fn new(url: &OriginUrl, settings: &ProxySettings) -> Sharing {
-        Sharing {
+impl OriginKey {
+    /// The key of one origin of a route with these settings.
+    pub fn new(url: &OriginUrl, settings: &ProxySettings) -> OriginKey {
+        OriginKey {
             address: url.address.clone(),
             tls: url.is_tls.then(|| (url.server_name().to_string(), settings.tls.clone())),
             version: settings.version,
@@ -66,22 +66,22 @@ impl Sharing {
 /// One origin, shared by its routes.
 #[derive(Debug)]
 pub struct SharedOrigin {
-    /// The values that its routes have in common.
-    pub sharing: Sharing,
-    /// Whether it gets requests.
+    /// The values that are equal for all its routes.
+    pub key: OriginKey,
+    /// Its health, from answers and active checks.
     pub health: Health,
-    /// Whether it fails continuously.
+    /// Limits the log lines of an origin that fails continuously.
     pub outage: Outage,
     /// The connections to it.
     pub connections: Arc<SharedConnections>,
     /// `None`: a unix socket.
     pub addresses: Option<Arc<Addresses>>,
-    /// A route makes the active checks, on one of its cores.
+    /// A core makes the active checks.
     pub is_checked: AtomicBool,
     under_way: AtomicU32,
 }
 
-/// A request in progress at an origin.
+/// Counts a request in progress at an origin until it is dropped.
 pub struct RequestGuard {
     origin: Arc<SharedOrigin>,
 }
@@ -94,51 +94,51 @@ impl Drop for RequestGuard {
 
 /// A connection on which HTTP/2 can begin.
 pub struct NewHttp2 {
-    /// What carries the bytes.
+    /// The stream of bytes.
     pub stream: Stream,
     /// The address that it is connected to, if the origin's address can change.
     pub address: Option<SocketAddr>,
-    /// Its permit among the origin's connections.
+    /// Its permit.
     pub permit: ConnectionPermit,
 }
 
 /// A connection on which HTTP/3 can begin.
 pub struct NewHttp3 {
-    /// QUIC.
+    /// The QUIC connection.
     pub quic: QuicConnection,
-    /// Its permit among the origin's connections.
+    /// Its permit.
     pub permit: ConnectionPermit,
 }
 
-/// A new connection, in one of the versions.
-pub enum Opened {
+/// A new connection of any version of HTTP.
+pub enum NewConnection {
     /// HTTP/1.1.
     Http1(Box<Connection>),
-    /// HTTP/2, whose preface was not sent yet.
+    /// HTTP/2, before the connection preface.
     Http2(NewHttp2),
-    /// HTTP/3, whose control stream is not open yet.
+    /// HTTP/3, before the control stream is opened.
     Http3(NewHttp3),
 }
 
 impl SharedOrigin {
-    /// A new origin without a known state.
-    pub fn new(sharing: Sharing) -> SharedOrigin {
-        let addresses = match &sharing.address {
+    /// A new origin, assumed to be up.
+    pub fn new(key: OriginKey) -> SharedOrigin {
+        let addresses = match &key.address {
             Address::Tcp(host, port) => Some(Arc::new(Addresses::new(host, *port))),
             Address::Unix(_) => None,
         };
         SharedOrigin {
             health: Health::default(),
             outage: Outage::default(),
-            connections: Arc::new(SharedConnections::new(sharing.connections.clone())),
+            connections: Arc::new(SharedConnections::new(key.connections.clone())),
             addresses,
             is_checked: AtomicBool::new(false),
             under_way: AtomicU32::new(0),
-            sharing,
+            key,
         }
     }
 
-    /// How many requests are in progress.
+    /// The number of requests in progress.
     pub fn under_way(&self) -> u32 {
         self.under_way.load(Relaxed)
     }
@@ -150,53 +150,53 @@ impl SharedOrigin {
         (most == 0 || before < most).then_some(guard)
     }
 
-    /// Opens a connection with a permit: resolves the host, connects, sends the PROXY header, makes the TLS
-    /// handshake. `only_http1`: only HTTP/1.1 may be negotiated. `opened` counts the connections that the
-    /// origin has accepted.
+    /// Opens a connection with a permit: resolves the host, connects, sends the PROXY header, and makes the
+    /// TLS handshake. `only_http1`: only HTTP/1.1 is offered. `opened` counts the connections that the origin
+    /// has accepted.
     pub async fn open(
         &self,
         settings: &ProxySettings,
         permit: ConnectionPermit,
-        begins_with: &[u8],
+        proxy_header: &[u8],
         only_http1: bool,
         opened: &AtomicU64,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<NewConnection, Failure> {
         if settings.version == Version::Http3 && !only_http1 {
             let new = self.connect_quic(settings, permit).await?;
             opened.fetch_add(1, Relaxed);
-            return Ok(Opened::Http3(new));
+            return Ok(NewConnection::Http3(new));
         }
         let (stream, address) = self.connect(settings).await?;
         opened.fetch_add(1, Relaxed);
-        if !begins_with.is_empty() {
-            let sent = timed(settings.times.send, TimedStep::Send, stream.send(begins_with, &[])).await?;
+        if !proxy_header.is_empty() {
+            let sent = timed(settings.times.send, TimedStep::Send, stream.send(proxy_header, &[])).await?;
             sent.map_err(Failure::Connect)?;
         }
-        let mut speaks_http2 = settings.version == Version::Http2 && !only_http1;
+        let mut is_http2 = settings.version == Version::Http2 && !only_http1;
         let mut stream = stream;
-        if let Some((host, rules)) = &self.sharing.tls {
-            let rules = rules.as_ref().ok_or_else(|| Failure::Tls("it is not set up".to_string()))?;
-            let tls = agree_on_tls(rules, host, settings, stream, only_http1).await?;
-            speaks_http2 = tls.speaks_http2();
-            if settings.version == Version::Http2 && !only_http1 && !speaks_http2 {
-                return Err(Failure::Tls("it does not speak HTTP/2, which 'version' asks for".to_string()));
+        if let Some((host, rules)) = &self.key.tls {
+            let rules = rules.as_ref().ok_or_else(|| Failure::Tls("it is not configured".to_string()))?;
+            let tls = tls_handshake(rules, host, settings, stream, only_http1).await?;
+            is_http2 = tls.speaks_http2();
+            if settings.version == Version::Http2 && !only_http1 && !is_http2 {
+                return Err(Failure::Tls("it does not support HTTP/2, which 'version' requires".to_string()));
             }
             stream = Stream::Tls(Box::new(tls));
         }
-        Ok(match speaks_http2 {
-            true => Opened::Http2(NewHttp2 { stream, address, permit }),
-            false => Opened::Http1(Box::new(Connection::new(stream, address, permit))),
+        Ok(match is_http2 {
+            true => NewConnection::Http2(NewHttp2 { stream, address, permit }),
+            false => NewConnection::Http1(Box::new(Connection::new(stream, address, permit))),
         })
     }
 
     async fn connect(&self, settings: &ProxySettings) -> Result<(Stream, Option<SocketAddr>), Failure> {
         let times = &settings.times;
-        if let Address::Unix(path) = &self.sharing.address {
+        if let Address::Unix(path) = &self.key.address {
             let connected = timed(times.connect, TimedStep::Connect, UnixStream::connect(path)).await?;
             return Ok((Stream::Unix(connected.map_err(Failure::Connect)?), None));
         }
         let addresses = self.resolve(settings).await?;
-        // The time limit is divided, so that after one address without an answer the others can be tried.
+        // The time limit is divided by the number of addresses, so that each of them can be tried.
         let limit = times.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut last = Failure::Connect(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses {
@@ -217,14 +217,14 @@ impl SharedOrigin {
         settings: &ProxySettings,
         permit: ConnectionPermit,
     ) -> Result<NewHttp3, Failure> {
-        let tls = self.sharing.tls.as_ref().and_then(|(host, rules)| Some((host, rules.as_ref()?)));
-        let (host, rules) = tls.ok_or_else(|| Failure::Tls("it is not set up".to_string()))?;
-        let tls = rules.quic().ok_or_else(|| Failure::Tls("it is not set up for QUIC".to_string()))?;
+        let tls = self.key.tls.as_ref().and_then(|(host, rules)| Some((host, rules.as_ref()?)));
+        let (host, rules) = tls.ok_or_else(|| Failure::Tls("it is not configured".to_string()))?;
+        let tls = rules.quic().ok_or_else(|| Failure::Tls("it is not configured for QUIC".to_string()))?;
         let name = rules.server_name(host).map_err(Failure::Tls)?;
         let addresses = self.resolve(settings).await?;
         let connected = quic::connect(tls, &name.to_str(), addresses, &settings.times).await;
         let quic = connected.map_err(|failure| match failure {
-            Failure::Tls(what) => Failure::Tls(explained(&what)),
+            Failure::Tls(what) => Failure::Tls(explain_tls_error(&what)),
             other => other,
         })?;
         Ok(NewHttp3 { quic, permit })
@@ -238,8 +238,8 @@ impl SharedOrigin {
     }
 }
 
-/// Makes the TLS handshake with the origin of this host.
-async fn agree_on_tls(
+/// Makes the TLS handshake; `host` is the origin's host.
+async fn tls_handshake(
     tls: &OriginTls,
     host: &str,
     settings: &ProxySettings,
@@ -247,13 +247,13 @@ async fn agree_on_tls(
     only_http1: bool,
 ) -> Result<TlsStream, Failure> {
     let name = tls.server_name(host).map_err(Failure::Tls)?;
-    let agreeing = TlsStream::connect(stream, tls.rules(only_http1), name);
-    let agreed = timed(settings.times.handshake, TimedStep::Handshake, agreeing).await?;
-    agreed.map_err(|error| Failure::Tls(explained(&error.to_string())))
+    let handshake = TlsStream::connect(stream, tls.config(only_http1), name);
+    let connected = timed(settings.times.handshake, TimedStep::Handshake, handshake).await?;
+    connected.map_err(|error| Failure::Tls(explain_tls_error(&error.to_string())))
 }
 
-/// The meaning of a TLS error for the operator.
-fn explained(error: &str) -> String {
+/// A TLS error in the form for the log.
+fn explain_tls_error(error: &str) -> String {
     match error.contains("UnsupportedCertVersion") {
         true => "its certificate is of X.509 version 1; it must be of version 3".to_string(),
         false => error.to_string(),

@@ -1,5 +1,5 @@
-//! What an attempt holds of its origin while it runs: its guard among the requests in progress, and the means
-//! to give a connection back and to report the result.
+//! The origin of an attempt: counts the attempt as a request in progress, releases connections and reports
+//! results.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct OriginAttempt {
 }
 
 impl OriginAttempt {
-    /// The origin with this index, for an attempt that was counted.
+    /// The origin with this index; `guard` counts the attempt.
     pub fn new(
         group: Rc<Group>,
         index: usize,
@@ -33,12 +33,15 @@ impl OriginAttempt {
     }
 
     /// Waits for `work` until the deadline; the error is a timeout or the error of `work`.
-    pub async fn in_time<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    pub async fn within_deadline<T>(
+        &self,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
         match self.deadline {
             None => work.await,
             Some(deadline) => match timeout_at(deadline, work).await {
                 Ok(done) => done,
-                Err(_) => Err("it was not done within the total time".to_string()),
+                Err(_) => Err("the request was not completed within the total time".to_string()),
             },
         }
     }
@@ -68,16 +71,16 @@ impl OriginAttempt {
         self.group.settings()
     }
 
-    /// Gives back a connection that can be used again.
-    pub fn give_back(&self, connection: Connection) {
-        // A connection with a PROXY header is for one client only.
+    /// Releases a connection that can be used again to the pool.
+    pub fn release(&self, connection: Connection) {
+        // A connection with a PROXY header belongs to one client.
         if self.settings().proxy_header.is_none() {
-            self.origin().connections.give_back(self.group.server.core(), connection);
+            self.origin().connections.release(self.group.server.core(), connection);
         }
     }
 
-    /// The response broke off after its head.
-    pub fn broke_off(&self, reason: &str) {
-        self.group.broke_off(self.index, reason);
+    /// Records that the response's body is incomplete.
+    pub fn record_broken_body(&self, reason: &str) {
+        self.group.record_broken_body(self.index, reason);
     }
 }

@@ -1,5 +1,5 @@
-//! All groups of origins of a server: those of the configuration in use, and of requests that still use an
-//! older one. What operators order for origins is kept here too, for groups that a later configuration has.
+//! All groups of origins of a server: those of the configuration in use, and those of older configurations
+//! that requests still use. It also keeps the orders of operators, for groups of later configurations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use touchstone_upstream::live_instances::LiveInstances;
 /// The orders of operators, by group and URL of the origin.
 pub type OriginOrders = BTreeMap<(GroupName, String), OriginOrder>;
 
-/// The groups of a server. A reload keeps the groups whose settings stay the same.
+/// The groups of a server. A reload keeps the groups whose settings are unchanged.
 #[derive(Default)]
 pub struct OriginGroups {
     groups: LiveInstances<SharedGroup>,
@@ -39,8 +39,8 @@ impl OriginGroups {
     pub fn get(&self, settings: ProxySettings) -> Arc<SharedGroup> {
         let group = self.groups.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new);
         group.configuration.store(self.opened.load(Relaxed), Relaxed);
-        // Orders that were given while the group was made have not reached it.
-        order(&group, &self.orders());
+        // Orders that were given during the creation of the group have not been applied to it.
+        apply_orders(&group, &self.orders());
         group
     }
 
@@ -60,7 +60,7 @@ impl OriginGroups {
     /// as configured.
     pub fn set_orders(&self, orders: OriginOrders) {
         *self.orders() = orders;
-        self.all().iter().for_each(|group| order(group, &self.orders()));
+        self.all().iter().for_each(|group| apply_orders(group, &self.orders()));
     }
 
     fn orders(&self) -> MutexGuard<'_, OriginOrders> {
@@ -68,10 +68,10 @@ impl OriginGroups {
     }
 }
 
-/// Gives each member of a group its order.
-fn order(group: &SharedGroup, orders: &OriginOrders) {
+/// Applies the orders to the members of a group.
+fn apply_orders(group: &SharedGroup, orders: &OriginOrders) {
     for member in &group.members {
-        // Most servers have no orders at all.
+        // Most servers have no orders: this avoids the copies of the names.
         let order = match orders.is_empty() {
             true => None,
             false => orders.get(&(group.settings.name.clone(), member.name.clone())),

@@ -12,20 +12,20 @@ pub struct OriginUrl {
     pub address: Address,
     /// Whether TLS is used.
     pub is_tls: bool,
-    /// The value of `Host` if it names the origin.
+    /// The value of `Host`, if the configuration selects the origin's name.
     pub authority: String,
     /// The prefix of each path, without a slash at its end.
     pub base_path: String,
-    /// What is sent to it.
+    /// The kind of traffic that it gets.
     pub traffic: Traffic,
 }
 
-/// What is sent to an origin.
+/// The kind of traffic to an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Traffic {
     /// Requests.
     Http,
-    /// The bytes of connections, as they come.
+    /// The bytes of TCP connections.
     Bytes,
     /// Datagrams.
     Datagrams,
@@ -34,7 +34,7 @@ pub enum Traffic {
 /// Where an origin listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A host, which is looked up, and a port.
+    /// A host, which is resolved, and a port.
     Tcp(String, u16),
     /// A unix socket.
     Unix(PathBuf),
@@ -43,13 +43,13 @@ pub enum Address {
 /// One origin of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OriginSpec {
-    /// Where it is.
+    /// Its address.
     pub url: OriginUrl,
     /// Its share of the requests, 1 or more.
     pub weight: u32,
     /// When it gets requests.
     pub role: Role,
-    /// The end of the identifiers of its sessions (`jvmRoute`); empty: none.
+    /// The suffix of its session identifiers (`jvmRoute`); empty: none.
     pub route: String,
 }
 
@@ -58,35 +58,38 @@ pub struct OriginSpec {
 pub enum Role {
     /// Always.
     Active,
-    /// Only if no active one can be used.
+    /// Only if no active origin is available.
     Backup,
-    /// Never again: it only finishes its current sessions.
+    /// Only for its sessions.
     Draining,
 }
 
-/// The largest weight, so that sums do not overflow.
+/// The largest weight. It prevents an overflow of sums.
 const MOST_WEIGHT: u32 = 10_000;
 
 impl OriginSpec {
-    /// Reads a URL and the words after it; the error says what is wrong.
+    /// Parses a URL and the parameters after it; the error says what is wrong.
     pub fn parse(text: &str) -> Result<OriginSpec, String> {
         let mut words = text.split_ascii_whitespace();
         let url = OriginUrl::parse(words.next().unwrap_or_default())?;
-        OriginSpec::with_words(url, words)
+        OriginSpec::with_parameters(url, words)
     }
 
-    /// The same for an origin that gets bytes or datagrams: `host:port`, `tls://host:port` or `unix:/path`.
+    /// Parses an origin of a stream: `host:port`, `tls://host:port` or `unix:/path`.
     pub fn parse_stream(text: &str, traffic: Traffic) -> Result<OriginSpec, String> {
         let mut words = text.split_ascii_whitespace();
         let url = OriginUrl::parse_stream(words.next().unwrap_or_default(), traffic)?;
-        let origin = OriginSpec::with_words(url, words)?;
+        let origin = OriginSpec::with_parameters(url, words)?;
         match origin.route.is_empty() {
             true => Ok(origin),
-            false => Err("\"route=NAME\" is for sessions of HTTP".to_string()),
+            false => Err("\"route=NAME\" is for HTTP only".to_string()),
         }
     }
 
-    fn with_words<'w>(url: OriginUrl, words: impl Iterator<Item = &'w str>) -> Result<OriginSpec, String> {
+    fn with_parameters<'w>(
+        url: OriginUrl,
+        words: impl Iterator<Item = &'w str>,
+    ) -> Result<OriginSpec, String> {
         let mut origin = OriginSpec { url, weight: 1, role: Role::Active, route: String::new() };
         for word in words {
             if let Some(route) = word.strip_prefix("route=") {
@@ -116,7 +119,7 @@ impl OriginSpec {
 }
 
 impl OriginUrl {
-    /// Reads a URL; the error says what is wrong.
+    /// Parses a URL; the error says what is wrong.
     pub fn parse(text: &str) -> Result<OriginUrl, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             if !path.starts_with('/') {
@@ -153,7 +156,7 @@ impl OriginUrl {
         })
     }
 
-    /// Reads `host:port`, `tls://host:port` or `unix:/path/of/socket`; datagrams go to `host:port` only.
+    /// Parses `host:port`, `tls://host:port` or `unix:/path/of/socket`; for datagrams only `host:port`.
     pub fn parse_stream(text: &str, traffic: Traffic) -> Result<OriginUrl, String> {
         if traffic == Traffic::Bytes && text.starts_with("unix:") {
             return OriginUrl::parse(text).map(|url| OriginUrl { traffic, ..url });
@@ -163,9 +166,9 @@ impl OriginUrl {
             None => (false, text),
         };
         if is_tls && traffic == Traffic::Datagrams {
-            return Err(format!("{text:?}: there is no TLS for datagrams"));
+            return Err(format!("{text:?}: TLS is not supported for datagrams"));
         }
-        // 0 stands for a port that is not given, which has no usual value here.
+        // 0 means that no port is given: a stream has no default port.
         let parsed = split_authority(authority, 0).or_else(|| {
             let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
             (!has_port).then_some(("", 0))
@@ -189,7 +192,7 @@ impl OriginUrl {
         })
     }
 
-    /// The name that its certificate must contain.
+    /// The name that its certificate must contain, without the key `server_name`.
     pub fn server_name(&self) -> &str {
         match &self.address {
             Address::Tcp(host, _) => host,
@@ -198,7 +201,7 @@ impl OriginUrl {
     }
 }
 
-fn split_authority(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
+fn split_authority(authority: &str, default_port: u16) -> Option<(&str, u16)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -218,7 +221,7 @@ fn split_authority(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
         return None;
     }
     let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())?;
-    let port = port.map_or(Some(usual_port), digits)?;
+    let port = port.map_or(Some(default_port), digits)?;
     (port != 0).then_some((host, port))
 }
 
@@ -241,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_read() {
+    fn origins_are_parsed() {
         let tcp = |host: &str, port| Address::Tcp(host.to_string(), port);
         for (text, address, is_tls, base_path) in [
             ("http://127.0.0.1:3000", tcp("127.0.0.1", 3000), false, ""),
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_of_streams_are_read() {
+    fn origins_of_streams_are_parsed() {
         for (text, traffic, shown) in [
             ("127.0.0.1:5432", Traffic::Bytes, "tcp://127.0.0.1:5432"),
             ("tls://db.internal:5432", Traffic::Bytes, "tls://db.internal:5432"),
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn words_behind_a_url_give_its_part() {
+    fn parameters_after_a_url_are_parsed() {
         let parsed = |text| OriginSpec::parse(text).map(|origin| (origin.weight, origin.role));
         assert_eq!(parsed("http://a"), Ok((1, Role::Active)));
         assert_eq!(parsed("http://a weight=3"), Ok((3, Role::Active)));

@@ -1,7 +1,7 @@
-//! Sends the PROXY protocol: the first bytes of a connection, which name the client
+//! The header of the PROXY protocol: the first bytes of a connection, which name the client
 //! (<https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt>).
 //!
-//! A connection with this header is for one client, and is not kept for others.
+//! A connection with this header belongs to one client, and is not reused for others.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,7 +32,7 @@ pub fn header(version: ProxyHeader, client: Option<(SocketAddr, SocketAddr)>) ->
         (ProxyHeader::Version2, Some((client, server))) => {
             let mut header = SIGNATURE.to_vec();
             let addresses = [octets(client.ip()), octets(server.ip())].concat();
-            // PROXY; TCP over IPv4 or IPv6; the length of what follows.
+            // The command PROXY; TCP over IPv4 or IPv6; the length of the addresses and ports.
             header.extend_from_slice(&[0x21, if client.is_ipv4() { 0x11 } else { 0x21 }]);
             header.extend_from_slice(&(addresses.len() as u16 + 4).to_be_bytes());
             header.extend_from_slice(&addresses);
@@ -43,7 +43,7 @@ pub fn header(version: ProxyHeader, client: Option<(SocketAddr, SocketAddr)>) ->
     }
 }
 
-/// Both as IPv4 if both are; otherwise both as IPv6.
+/// Both addresses as IPv4 if both are IPv4; otherwise both as IPv6.
 fn same_family(client: SocketAddr, server: SocketAddr) -> (SocketAddr, SocketAddr) {
     let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let (client, server) = (canonical(client), canonical(server));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_a_line() {
+    fn version_1_is_a_line_of_text() {
         for (addresses, line) in [
             (None, "PROXY UNKNOWN\r\n"),
             (addresses("192.0.2.1:5", "198.51.100.2:80"), "PROXY TCP4 192.0.2.1 198.51.100.2 5 80\r\n"),

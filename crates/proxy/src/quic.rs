@@ -1,7 +1,7 @@
-//! QUIC to origins (RFC 9000). A core has one endpoint for each address of an origin, with a socket that is
-//! connected to that address: so the kernel reports that nothing listens there.
+//! QUIC to origins (RFC 9000). A core has one endpoint for each address of an origin. Its socket is connected
+//! to that address, so that the kernel reports an unreachable port.
 //!
-//! Early data (0-RTT) is not sent: it can be recorded and sent again, and an origin may act on it twice.
+//! Early data (0-RTT) is not sent: an attacker can replay it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,36 +25,36 @@ use super::body_limits::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use super::failure::{Failure, TimedStep, timed};
 use super::settings::TimeLimits;
 
-/// A connection from which nothing has come for this long is lost. The origin's own limit may be shorter.
-const MOST_SILENCE: Duration = Duration::from_secs(15);
+/// The idle timeout of connections. The origin's own timeout may be shorter.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often a silent connection is tried, so that a dead one is noticed, and a quiet response stays.
+/// The interval of PING frames, which detect dead connections and prevent the idle timeout.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The most bytes of all requests of a connection that wait for the origin's acknowledgement.
+/// The most unacknowledged bytes of a connection.
 const SEND_WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The most streams in one direction that an origin may have open: it needs three, and some more for
-/// extensions that are ignored.
+/// The most unidirectional streams that an origin may open: it needs three, and more for extensions, which
+/// are ignored.
 const UNIDIRECTIONAL_STREAMS: u32 = 16;
 
 /// The error codes of TLS alerts (RFC 9001 section 4.8).
 const ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
-/// The alert of a server that speaks none of the protocols that were offered (RFC 7301 section 3.2).
+/// The alert of a server that supports none of the offered protocols (RFC 7301 section 3.2).
 const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
 
 /// The limits of connections; the same for all origins.
 static TRANSPORT: LazyLock<Arc<TransportConfig>> = LazyLock::new(|| {
     let mut transport = TransportConfig::default();
     transport
-        // RFC 9114 section 6.1: a server opens no streams in both directions.
+        // RFC 9114 section 6.1: a server opens no bidirectional streams.
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(UNIDIRECTIONAL_STREAMS))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
-        .max_idle_timeout(IdleTimeout::try_from(MOST_SILENCE).ok())
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok())
         .keep_alive_interval(Some(PING_INTERVAL))
         .datagram_receive_buffer_size(None);
     Arc::new(transport)
@@ -70,7 +70,7 @@ thread_local! {
 /// A core's endpoint for one address. It exists while there are connections to that address.
 pub struct QuicEndpoint {
     endpoint: Endpoint,
-    /// How often the kernel has said that nothing listens there (ICMP port unreachable).
+    /// How often the kernel has reported an unreachable port (ICMP).
     refusals: watch::Sender<u64>,
     watching: RefCell<Option<JoinHandle<()>>>,
 }
@@ -93,7 +93,7 @@ pub struct QuicConnection {
     pub address: SocketAddr,
 }
 
-/// Connects to the first of these addresses that answers. `name` is the one that the certificate must
+/// Connects to the first of these addresses that answers. `name` is the name that the certificate must
 /// contain.
 pub async fn connect(
     tls: &Arc<QuicClientConfig>,
@@ -103,7 +103,7 @@ pub async fn connect(
 ) -> Result<QuicConnection, Failure> {
     let mut config = ClientConfig::new(tls.clone());
     config.transport_config(TRANSPORT.clone());
-    // The time limit is divided, so that after one address without an answer the others can be tried.
+    // The time limit is divided by the number of addresses, so that each of them can be tried.
     let limit = times.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = Failure::Connect(io::ErrorKind::AddrNotAvailable.into());
     for address in addresses {
@@ -153,7 +153,7 @@ pub async fn connect(
 }
 
 impl QuicEndpoint {
-    /// This core's endpoint for an address: the existing one, unless that was refused, or a new one.
+    /// This core's endpoint for an address: the existing one, or a new one if that has refusals.
     fn of_core(address: SocketAddr) -> io::Result<Rc<QuicEndpoint>> {
         OF_CORE.with_borrow_mut(|known| {
             known.retain(|_, endpoint| endpoint.strong_count() > 0);
@@ -185,23 +185,23 @@ impl QuicEndpoint {
         Ok(endpoint)
     }
 
-    /// Changes whenever the kernel says that nothing listens there.
+    /// A receiver that changes when the kernel reports an unreachable port.
     pub fn watch_refusals(&self) -> watch::Receiver<u64> {
         self.refusals.subscribe()
     }
 
-    /// How often the kernel has said that nothing listens there.
+    /// How often the kernel has reported an unreachable port.
     pub fn refusals(&self) -> u64 {
         *self.refusals.borrow()
     }
 }
 
-/// Counts the refusals that the kernel reports for a socket.
+/// Counts the unreachable-port errors of a socket.
 async fn watch_errors(socket: tokio::net::UdpSocket, endpoint: Weak<QuicEndpoint>) {
     while socket.ready(Interest::ERROR).await.is_ok() {
         let taken = socket.try_io(Interest::ERROR, || match socket.take_error()? {
             Some(error) => Ok(error.kind()),
-            // The next event is awaited.
+            // Wait for the next event.
             None => Err(io::ErrorKind::WouldBlock.into()),
         });
         let Some(endpoint) = endpoint.upgrade() else { return };
@@ -211,14 +211,14 @@ async fn watch_errors(socket: tokio::net::UdpSocket, endpoint: Weak<QuicEndpoint
     }
 }
 
-/// Why there is no connection.
+/// The failure of a handshake.
 fn failure_of_handshake(error: ConnectionError) -> Failure {
-    if let Some(what) = alert_of(&error) {
+    if let Some(what) = tls_error(&error) {
         return Failure::Tls(what);
     }
     Failure::Connect(match error {
         ConnectionError::VersionMismatch => {
-            io::Error::new(io::ErrorKind::Unsupported, "it does not speak version 1 of QUIC")
+            io::Error::new(io::ErrorKind::Unsupported, "it does not support version 1 of QUIC")
         }
         ConnectionError::ConnectionClosed(close)
             if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
@@ -230,8 +230,8 @@ fn failure_of_handshake(error: ConnectionError) -> Failure {
     })
 }
 
-/// What is wrong in TLS, if that has ended the connection: on this side, or as the origin says.
-pub fn alert_of(error: &ConnectionError) -> Option<String> {
+/// The TLS error that closed the connection, on this side or reported by the origin; `None`: another error.
+pub fn tls_error(error: &ConnectionError) -> Option<String> {
     let (code, reason, is_own) = match error {
         ConnectionError::TransportError(error) => (error.code, error.reason.clone(), true),
         ConnectionError::ConnectionClosed(close) => {
@@ -241,11 +241,11 @@ pub fn alert_of(error: &ConnectionError) -> Option<String> {
     };
     let code = u64::from(code);
     if code == NO_APPLICATION_PROTOCOL {
-        return Some("it does not speak HTTP/3, which 'version' asks for".to_string());
+        return Some("it does not support HTTP/3, which 'version' requires".to_string());
     }
     ALERTS.contains(&code).then(|| match is_own {
         true => reason,
-        false => format!("it has ended the handshake with alert {}: {reason}", code - ALERTS.start),
+        false => format!("it aborted the handshake with alert {}: {reason}", code - ALERTS.start),
     })
 }
 
@@ -254,17 +254,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alerts_are_told_from_other_errors() {
+    fn tls_alerts_are_recognised() {
         let error = |code: TransportErrorCode| ConnectionError::TransportError(code.into());
-        assert!(alert_of(&error(TransportErrorCode::crypto(48))).is_some());
-        let spoken = alert_of(&error(TransportErrorCode::crypto(120)));
-        assert!(spoken.is_some_and(|what| what.contains("does not speak HTTP/3")));
-        assert_eq!(alert_of(&error(TransportErrorCode::PROTOCOL_VIOLATION)), None);
-        assert_eq!(alert_of(&ConnectionError::TimedOut), None);
+        assert!(tls_error(&error(TransportErrorCode::crypto(48))).is_some());
+        let protocol = tls_error(&error(TransportErrorCode::crypto(120)));
+        assert!(protocol.is_some_and(|what| what.contains("does not support HTTP/3")));
+        assert_eq!(tls_error(&error(TransportErrorCode::PROTOCOL_VIOLATION)), None);
+        assert_eq!(tls_error(&ConnectionError::TimedOut), None);
     }
 
     #[test]
-    fn what_has_no_connection_may_be_tried_elsewhere() {
+    fn failures_without_a_connection_may_be_retried() {
         for error in [ConnectionError::VersionMismatch, ConnectionError::TimedOut, ConnectionError::Reset] {
             assert!(failure_of_handshake(error).is_unprocessed());
         }

@@ -1,7 +1,6 @@
-//! The origins of a stream: what is sent to them are the bytes of connections, or datagrams, and no requests.
+//! The origins of a stream, which get the bytes of TCP connections, or datagrams, instead of requests.
 //!
-//! Choice, health, checks, limits, TLS and the PROXY header are those of the origins of a proxy; only what
-//! is sent differs.
+//! Balancing, health, checks, limits, TLS and the PROXY header are the same as for the origins of a proxy.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +16,7 @@ use touchstone_http::request_view::UNIX_CLIENT;
 use super::connections::{Connection, ConnectionGrant};
 use super::failure::{Failure, TimedStep, timed};
 use super::group::{Group, SharedGroup};
-use super::origin::{Opened, RequestGuard};
+use super::origin::{NewConnection, RequestGuard};
 use super::settings::ProxySettings;
 use super::{proxy_header, upkeep};
 use touchstone_upstream::hash;
@@ -28,7 +27,7 @@ pub struct Relay {
     group: Rc<Group>,
 }
 
-/// A connection to an origin. Its place among the origin's connections is free again when it is dropped.
+/// A connection to an origin. It counts as one of the origin's connections until it is dropped.
 pub struct RelayConnection {
     connection: Connection,
     /// The origin's name in logs.
@@ -37,13 +36,13 @@ pub struct RelayConnection {
 }
 
 impl RelayConnection {
-    /// What carries the bytes.
+    /// The stream of bytes.
     pub fn stream(&self) -> &Stream {
         &self.connection.stream
     }
 }
 
-/// A socket whose datagrams go to an origin, and come from there.
+/// A socket that is connected to an origin, for datagrams in both directions.
 pub struct DatagramLink {
     /// The socket.
     pub socket: UdpSocket,
@@ -55,28 +54,28 @@ pub struct DatagramLink {
 }
 
 impl DatagramLink {
-    /// The origin has answered.
+    /// Records that the origin has answered.
     pub fn answered(&self) {
-        self.group.connected(self.index);
+        self.group.record_connection(self.index);
     }
 
-    /// The origin cannot be reached.
+    /// Records that the origin cannot be reached.
     pub fn failed(&self, error: io::Error, name: &str) {
-        note_failure(&self.group, self.index, &Failure::Connect(error), name);
+        record_failure(&self.group, self.index, &Failure::Connect(error), name);
     }
 }
 
-/// What a message asks of an origin before TLS begins, and the one byte with which it agrees.
+/// A request for TLS that is sent to an origin before the handshake, and the reply that accepts it.
 #[derive(Debug, Clone, Copy)]
 pub struct Preface {
-    /// What is sent.
-    pub question: &'static [u8],
-    /// The byte that agrees.
-    pub consent: u8,
+    /// The bytes that are sent.
+    pub request: &'static [u8],
+    /// The byte that accepts the request.
+    pub expected_reply: u8,
 }
 
 impl Relay {
-    /// The origins on this core. Must be made there.
+    /// The origins on this core. Must be called on that core.
     pub fn new(shared: Arc<SharedGroup>, server: Rc<dyn Server>) -> Relay {
         let group = Group::new(shared, server);
         if group.settings().check.is_some() {
@@ -85,8 +84,9 @@ impl Relay {
         Relay { group }
     }
 
-    /// Connects to an origin for a client, which came to the second address; tries others if one fails.
-    /// `preface` is agreed on first. `name` is for the log, which has each failure. `None`: all have failed.
+    /// Connects to an origin for a client; tries others if one fails. `client` has the client's address and
+    /// the server's. `preface` is sent before TLS. Each failure is logged under `name`. `None`: all have
+    /// failed.
     pub async fn connect(
         &self,
         client: (SocketAddr, SocketAddr),
@@ -94,25 +94,26 @@ impl Relay {
         name: &str,
     ) -> Option<RelayConnection> {
         let (group, settings) = (&self.group, self.group.settings());
-        let told = (client.0.ip() != UNIX_CLIENT).then_some(client);
-        let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, told));
-        let begins_with = begins_with.unwrap_or_default();
+        let addresses = (client.0.ip() != UNIX_CLIENT).then_some(client);
+        let proxy_header = settings.proxy_header.map(|version| proxy_header::header(version, addresses));
+        let proxy_header = proxy_header.unwrap_or_default();
         let open = async |index: usize| -> Result<Connection, Failure> {
             let member = group.member(index);
             let grant = member.origin.connections.grant(group.server.core(), false).await;
             let ConnectionGrant::New(permit) = grant.map_err(Failure::Full)? else {
                 return Err(Failure::Full("no new connection may be opened"));
             };
-            let Opened::Http1(connection) = member.open(settings, permit, &begins_with, true).await? else {
-                return Err(Failure::Tls("it has chosen a protocol that was not offered".to_string()));
+            let opened = member.open(settings, permit, &proxy_header, true).await?;
+            let NewConnection::Http1(connection) = opened else {
+                return Err(Failure::Tls("it selected a protocol that was not offered".to_string()));
             };
             if let Some(preface) = preface {
-                agree(&connection.stream, preface, settings).await?;
+                send_preface(&connection.stream, preface, settings).await?;
             }
             Ok(*connection)
         };
-        let (connection, index, guard) = self.first(client.0, name, open).await?;
-        group.connected(index);
+        let (connection, index, guard) = self.open_first(client.0, name, open).await?;
+        group.record_connection(index);
         Some(RelayConnection { connection, origin: group.member(index).name.clone(), _guard: guard })
     }
 
@@ -133,25 +134,25 @@ impl Relay {
             socket.connect(address).await.map_err(Failure::Connect)?;
             Ok(socket)
         };
-        let (socket, index, guard) = self.first(client, name, open).await?;
+        let (socket, index, guard) = self.open_first(client, name, open).await?;
         let member = group.member(index);
         member.counts.opened.fetch_add(1, Relaxed);
         let (origin, group) = (member.name.clone(), group.clone());
         Some(DatagramLink { socket, origin, group, index, _guard: guard })
     }
 
-    /// What `open` opens at the first origin where it does not fail, with the origin's index.
-    async fn first<T>(
+    /// Calls `open` for one origin after another until it succeeds. Returns its result and the index.
+    async fn open_first<T>(
         &self,
         client: SocketAddr,
         name: &str,
         open: impl AsyncFn(usize) -> Result<T, Failure>,
     ) -> Option<(T, usize, RequestGuard)> {
         let mut tried = Vec::new();
-        while let Some((index, guard)) = self.next(&mut tried, client) {
+        while let Some((index, guard)) = self.next_origin(&mut tried, client) {
             match open(index).await {
                 Ok(opened) => return Some((opened, index, guard)),
-                Err(failure) => note_failure(&self.group, index, &failure, name),
+                Err(failure) => record_failure(&self.group, index, &failure, name),
             }
             if tried.len() > self.group.settings().retry.most as usize {
                 break;
@@ -160,8 +161,8 @@ impl Relay {
         None
     }
 
-    /// The next origin that has room, besides those in `tried`, to which it is added.
-    fn next(&self, tried: &mut Vec<usize>, client: SocketAddr) -> Option<(usize, RequestGuard)> {
+    /// The next origin below its limit of connections, except those in `tried`, to which it is added.
+    fn next_origin(&self, tried: &mut Vec<usize>, client: SocketAddr) -> Option<(usize, RequestGuard)> {
         let (group, settings) = (&self.group, self.group.settings());
         let key = match client.ip().to_canonical() {
             IpAddr::V4(address) => hash(&address.octets()),
@@ -178,28 +179,28 @@ impl Relay {
                 member.counts.attempts.fetch_add(1, Relaxed);
                 return Some((index, guard));
             }
-            group.failed(index, &Failure::Full("it has as many connections as it may have"));
+            group.record_failure(index, &Failure::Full("the limit of connections is reached"));
         }
     }
 }
 
-/// Counts a failure of an origin, and logs it. `name` names what has failed there.
-fn note_failure(group: &Group, index: usize, failure: &Failure, name: &str) {
-    group.failed(index, failure);
+/// Counts a failure of an origin, and logs it under `name`.
+fn record_failure(group: &Group, index: usize, failure: &Failure, name: &str) {
+    group.record_failure(index, failure);
     group.log_failure(index, failure, name);
 }
 
-/// Sends a question, and waits for the byte that agrees.
-async fn agree(stream: &Stream, preface: Preface, settings: &ProxySettings) -> Result<(), Failure> {
+/// Sends the request for TLS, and waits for the reply that accepts it.
+async fn send_preface(stream: &Stream, preface: Preface, settings: &ProxySettings) -> Result<(), Failure> {
     let limit = settings.times.handshake;
     let answer = async {
-        stream.send(preface.question, &[]).await.map_err(Failure::Connect)?;
+        stream.send(preface.request, &[]).await.map_err(Failure::Connect)?;
         let mut byte = [0];
         let received = std::future::poll_fn(|context| stream.poll_receive_into(context, &mut byte)).await;
         match received.map_err(Failure::Closed)? {
-            1 if byte[0] == preface.consent => Ok(()),
+            1 if byte[0] == preface.expected_reply => Ok(()),
             0 => Err(Failure::Closed(io::ErrorKind::UnexpectedEof.into())),
-            _ => Err(Failure::Tls("it does not agree to TLS".to_string())),
+            _ => Err(Failure::Tls("it refuses TLS".to_string())),
         }
     };
     timeout(limit, answer).await.map_err(|_| Failure::Timeout(TimedStep::Handshake, limit))?

@@ -1,5 +1,5 @@
-//! The request's body on its way to an origin. If the first origin fails, the body can be sent to another
-//! one, as long as all sent bytes are still kept.
+//! The request's body for an origin. If the first origin fails, the body can be sent to another one, as long
+//! as all bytes that were sent are still buffered.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -11,8 +11,8 @@ use touchstone_handler::pipe::Receiver;
 
 use super::fields::trailer_lines;
 
-/// How many bytes are kept for another attempt.
-const KEPT_BYTES: usize = 64 * 1024;
+/// The most bytes that are buffered for another attempt.
+const REPLAY_BYTES: usize = 64 * 1024;
 
 /// A request's body.
 pub struct RequestBody {
@@ -21,13 +21,14 @@ pub struct RequestBody {
 
 struct State {
     receiver: Receiver,
-    /// The bytes received so far, unless there are too many to keep.
+    /// The bytes received so far; empty if they exceed the limit.
     kept: Vec<Bytes>,
     kept_bytes: usize,
     most_kept_bytes: usize,
-    /// How many pieces of `kept` this attempt has sent.
+    /// The number of pieces of `kept` that this attempt has sent.
     position: usize,
-    is_whole: bool,
+    /// All received bytes are in `kept`.
+    is_replayable: bool,
     is_ended: bool,
     /// The trailers, once the body has ended.
     trailers: Vec<u8>,
@@ -40,9 +41,9 @@ impl RequestBody {
             receiver,
             kept: Vec::new(),
             kept_bytes: 0,
-            most_kept_bytes: KEPT_BYTES,
+            most_kept_bytes: REPLAY_BYTES,
             position: 0,
-            is_whole: true,
+            is_replayable: true,
             is_ended: false,
             trailers: Vec::new(),
         };
@@ -77,13 +78,13 @@ impl RequestBody {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The trailers that are passed on to an origin, once the body has ended (RFC 9110 section 6.5).
+    /// The trailers that are forwarded to an origin, once the body has ended (RFC 9110 section 6.5).
     pub fn trailers(&self) -> Vec<u8> {
         self.state.borrow().trailers.clone()
     }
 
-    /// Waits until all of it, or this much, has arrived.
-    pub async fn gather(&self, bytes: usize) -> io::Result<()> {
+    /// Waits until the whole body, or this many bytes, have arrived.
+    pub async fn buffer_up_to(&self, bytes: usize) -> io::Result<()> {
         // The piece that exceeds the limit is kept as well.
         self.state.borrow_mut().most_kept_bytes = usize::MAX;
         while self.state.borrow().kept_bytes < bytes {
@@ -94,25 +95,25 @@ impl RequestBody {
         }
         let state = &mut *self.state.borrow_mut();
         state.position = 0;
-        state.most_kept_bytes = state.kept_bytes.max(KEPT_BYTES);
+        state.most_kept_bytes = state.kept_bytes.max(REPLAY_BYTES);
         Ok(())
     }
 
-    /// Starts from the beginning; false if sent bytes are no longer kept.
+    /// Restarts at the first byte; false if sent bytes are no longer buffered.
     pub fn rewind(&self) -> bool {
         let state = &mut *self.state.borrow_mut();
         state.position = 0;
-        state.is_whole
+        state.is_replayable
     }
 }
 
 impl State {
     fn keep(&mut self, piece: &Bytes) {
-        if !self.is_whole {
+        if !self.is_replayable {
             return;
         }
         if self.kept_bytes + piece.len() > self.most_kept_bytes {
-            self.is_whole = false;
+            self.is_replayable = false;
             self.kept = Vec::new();
             self.position = 0;
             return;
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_short_body_comes_again() {
+    async fn a_short_body_can_be_sent_again() {
         let body = sent(&[10, 20]);
         assert_eq!(body.next().await.unwrap().unwrap().len(), 10);
         assert!(body.rewind());
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_one_does_not() {
+    async fn a_long_body_cannot_be_sent_again() {
         let body = sent(&[60_000, 5_000, 5_000]);
         assert_eq!(body.next().await.unwrap().unwrap().len(), 60_000);
         assert!(body.rewind());
@@ -166,11 +167,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_gathered_is_sent_first() {
-        for gathered in [1, 60_000, 64_999, 65_000, 1_000_000] {
+    async fn buffered_bytes_are_sent_first() {
+        for bytes in [1, 60_000, 64_999, 65_000, 1_000_000] {
             let body = sent(&[60_000, 5_000, 5_000]);
-            body.gather(gathered).await.unwrap();
-            assert_eq!(read(&body).await.len(), 70_000, "{gathered}");
+            body.buffer_up_to(bytes).await.unwrap();
+            assert_eq!(read(&body).await.len(), 70_000, "{bytes}");
         }
     }
 }

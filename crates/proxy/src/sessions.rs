@@ -1,5 +1,5 @@
-//! Connections to an origin that many requests share, each request with its own stream: what those of HTTP/2
-//! and of HTTP/3 have in common.
+//! Connections to an origin that several requests share, each request with its own stream. This module is
+//! common to HTTP/2 and HTTP/3.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -12,30 +12,30 @@ use tokio::time::timeout;
 use super::connections::ConnectionPermit;
 use super::failure::Failure;
 
-/// How often a request that waits for a stream asks again: an origin may allow another stream at any time.
-const ROOM_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a request that waits for a stream tries again: an origin may allow another stream at any time.
+const STREAM_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A connection that carries several requests at once.
 pub trait Multiplexed {
-    /// What one request needs of it.
+    /// The stream of one request.
     type Stream;
 
-    /// Whether new requests may begin on it.
+    /// Whether it accepts new requests.
     fn is_usable(&self) -> bool;
 
-    /// A stream for one more request beside those in progress; `None`: the origin allows no more now.
+    /// Opens a stream for a request, while this many are in progress; `None`: the origin allows no more now.
     fn try_open(&self, in_progress: usize) -> Option<Self::Stream>;
 }
 
 /// A core's connections of one version to one origin.
 pub struct Sessions<C> {
     open: RefCell<Vec<Rc<Session<C>>>>,
-    /// One request connects, while others that could use the same connection wait for it.
+    /// Held by the request that connects; other requests that could use the connection wait for it.
     pub connecting: Mutex<()>,
     /// The last attempt to connect that failed.
     failed: RefCell<Option<(Instant, Failure)>>,
-    /// The origin has agreed to this version before.
-    pub was_agreed_on: Cell<bool>,
+    /// The origin has negotiated this version before.
+    pub was_negotiated: Cell<bool>,
     /// Notified when a request has ended.
     freed: Rc<Notify>,
 }
@@ -52,7 +52,7 @@ pub struct Session<C> {
     address: Option<SocketAddr>,
 }
 
-/// A request on a connection, and its stream until the request takes it.
+/// The use of a connection by one request, with its stream until the request takes it.
 pub struct SessionUse<C: Multiplexed> {
     pub(super) session: Rc<Session<C>>,
     pub(super) stream: Option<C::Stream>,
@@ -73,14 +73,14 @@ impl<C> Default for Sessions<C> {
             open: RefCell::default(),
             connecting: Mutex::default(),
             failed: RefCell::default(),
-            was_agreed_on: Cell::default(),
+            was_negotiated: Cell::default(),
             freed: Rc::default(),
         }
     }
 }
 
 impl<C: Multiplexed + 'static> Sessions<C> {
-    /// A connection with room for a request.
+    /// Finds a connection with a free stream.
     pub fn find(&self, most_uses: u64) -> Option<SessionUse<C>> {
         let mut open = self.open.borrow_mut();
         open.retain(|session| session.is_alive() && (most_uses == 0 || session.uses.get() < most_uses));
@@ -90,25 +90,25 @@ impl<C: Multiplexed + 'static> Sessions<C> {
         })
     }
 
-    /// Waits until a connection has room for a request.
-    pub async fn room(&self, most_uses: u64) -> SessionUse<C> {
+    /// Waits until a connection has a free stream.
+    pub async fn wait_for_stream(&self, most_uses: u64) -> SessionUse<C> {
         loop {
             if let Some(session) = self.find(most_uses) {
                 return session;
             }
-            // A request that ends frees its stream at once, or when the origin says so.
-            let _ = timeout(ROOM_INTERVAL, self.freed.notified()).await;
+            // The end of a request frees its stream, at once or when the origin allows a new one.
+            let _ = timeout(STREAM_RETRY_INTERVAL, self.freed.notified()).await;
         }
     }
 
-    /// Takes up a new connection for its first request. `driving` ends with the connection; until then the
-    /// permit is kept.
-    pub fn take_up(
+    /// Adds a new connection, and returns its use by the first request. `connection_task` ends with the
+    /// connection; until then the permit is kept.
+    pub fn add_connection(
         &self,
         connection: C,
         address: Option<SocketAddr>,
         permit: ConnectionPermit,
-        driving: impl Future<Output = ()> + 'static,
+        connection_task: impl Future<Output = ()> + 'static,
     ) -> SessionUse<C> {
         let session = Rc::new(Session {
             connection,
@@ -118,17 +118,17 @@ impl<C: Multiplexed + 'static> Sessions<C> {
             uses: Cell::new(0),
             address,
         });
-        let driven = Rc::downgrade(&session);
+        let weak = Rc::downgrade(&session);
         tokio::task::spawn_local(async move {
             let _permit = permit;
             // Errors of the connection are reported to its requests.
-            driving.await;
-            if let Some(session) = driven.upgrade() {
+            connection_task.await;
+            if let Some(session) = weak.upgrade() {
                 session.is_dead.set(true);
             }
         });
         self.open.borrow_mut().push(session.clone());
-        self.was_agreed_on.set(true);
+        self.was_negotiated.set(true);
         self.begin_use(&session, None)
     }
 
@@ -138,24 +138,24 @@ impl<C: Multiplexed + 'static> Sessions<C> {
         SessionUse { session: session.clone(), stream, freed: self.freed.clone() }
     }
 
-    /// An attempt to connect has failed.
-    pub fn note_failure(&self, failure: &Failure) {
+    /// Records a failed attempt to connect.
+    pub fn record_failure(&self, failure: &Failure) {
         self.failed.replace(Some((Instant::now(), failure.duplicate())));
     }
 
-    /// Why an attempt failed that ended after this time: a request that has waited for it does not wait as
-    /// long again.
+    /// The failure of an attempt to connect that ended after this time: a request that waited for that
+    /// attempt does not wait for another one.
     pub fn failure_since(&self, time: Instant) -> Option<Failure> {
         let failed = self.failed.borrow();
         failed.as_ref().filter(|(at, _)| *at > time).map(|(_, failure)| failure.duplicate())
     }
 
-    /// Drops connections that have been idle for too long, or are connected to a former address of the
-    /// origin; the requests on them continue.
-    pub fn close_idle(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
+    /// Closes connections that have been idle for too long. Connections to an address that the origin no
+    /// longer has get no new requests; requests in progress continue.
+    pub fn close_idle(&self, keep_alive_timeout: Duration, is_current_address: impl Fn(SocketAddr) -> bool) {
         self.open.borrow_mut().retain(|session| {
             let is_used = session.streams.get() > 0 || session.used.get().elapsed() < keep_alive_timeout;
-            is_used && session.is_alive() && session.address.is_none_or(&leads_to_origin)
+            is_used && session.is_alive() && session.address.is_none_or(&is_current_address)
         });
     }
 }
@@ -171,10 +171,10 @@ mod tests {
     use super::*;
     use crate::connections::{ConnectionRules, SharedConnections};
 
-    /// A connection with so many streams, which may be leaving.
-    struct Two(Rc<Cell<bool>>);
+    /// A connection with at most two streams; the flag is false after GOAWAY.
+    struct Mock(Rc<Cell<bool>>);
 
-    impl Multiplexed for Two {
+    impl Multiplexed for Mock {
         type Stream = usize;
 
         fn is_usable(&self) -> bool {
@@ -203,19 +203,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_or_leaving_connection_is_not_found() {
+    async fn a_full_or_closing_connection_is_not_found() {
         in_local_set(async {
-            let (sessions, usable) = (Sessions::<Two>::default(), Rc::new(Cell::new(true)));
+            let (sessions, usable) = (Sessions::<Mock>::default(), Rc::new(Cell::new(true)));
             assert!(sessions.find(0).is_none());
-            let first = sessions.take_up(Two(usable.clone()), None, permit(), std::future::pending());
+            let first = sessions.add_connection(Mock(usable.clone()), None, permit(), std::future::pending());
             let second = sessions.find(0).unwrap();
             assert_eq!(second.stream, Some(1));
             assert!(sessions.find(0).is_none());
             drop(second);
             assert!(sessions.find(0).is_some());
-            // Used three times.
+            // It has served three requests.
             assert!(sessions.find(3).is_none() && sessions.find(0).is_none());
-            let again = sessions.take_up(Two(usable.clone()), None, permit(), std::future::pending());
+            let again = sessions.add_connection(Mock(usable.clone()), None, permit(), std::future::pending());
             usable.set(false);
             assert!(sessions.find(0).is_none());
             drop((first, again));
@@ -224,24 +224,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_waits_for_room_and_not_twice_for_a_failure() {
+    async fn a_request_waits_for_a_stream_and_not_twice_for_a_failure() {
         in_local_set(async {
-            let sessions = Sessions::<Two>::default();
+            let sessions = Sessions::<Mock>::default();
             let usable = Rc::new(Cell::new(true));
-            let first = sessions.take_up(Two(usable), None, permit(), std::future::pending());
+            let first = sessions.add_connection(Mock(usable), None, permit(), std::future::pending());
             let second = sessions.find(0);
-            let waiting = sessions.room(0);
-            let freeing = async {
+            let waiting = sessions.wait_for_stream(0);
+            let end_of_first = async {
                 tokio::task::yield_now().await;
                 drop(first);
             };
-            let (found, ()) = tokio::join!(waiting, freeing);
+            let (found, ()) = tokio::join!(waiting, end_of_first);
             drop((found, second));
-            let asked = Instant::now();
-            assert!(sessions.failure_since(asked).is_none());
+            let start = Instant::now();
+            assert!(sessions.failure_since(start).is_none());
             tokio::time::sleep(Duration::from_millis(1)).await;
-            sessions.note_failure(&Failure::Refused("x".to_string()));
-            assert!(matches!(sessions.failure_since(asked), Some(Failure::Refused(_))));
+            sessions.record_failure(&Failure::Refused("x".to_string()));
+            assert!(matches!(sessions.failure_since(start), Some(Failure::Refused(_))));
             assert!(sessions.failure_since(Instant::now()).is_none());
         })
         .await;

@@ -20,44 +20,44 @@ use touchstone_upstream::{Balance, HealthRules};
 /// The settings of the origins of a route.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxySettings {
-    /// The name of the group in metrics: its site and its route.
+    /// The name of the group in metrics.
     pub name: GroupName,
     /// The origins, at least one.
     pub origins: Vec<OriginSpec>,
     /// How requests are distributed among them.
     pub balance: Balance,
-    /// How the origin of a session is found, if origins have route names.
+    /// How the session of a request is found, if origins have route names.
     pub sessions: SessionRules,
     /// The prefix that is removed from paths; empty: none.
     pub strip_prefix: Vec<u8>,
     /// The value of `Host`.
     pub host: HostField,
-    /// The versions of HTTP that are used.
+    /// The version of HTTP.
     pub version: Version,
     /// The TLS settings, if TLS is used.
     pub tls: Option<Arc<OriginTls>>,
-    /// How long each step may take.
+    /// The time limit of each step.
     pub times: TimeLimits,
-    /// How connections are kept and limited; for each origin.
+    /// The limits of each origin's connections.
     pub connections: ConnectionRules,
     /// The most requests in progress at an origin; 0: any number.
     pub most_requests: u32,
     /// When an origin is ejected because of failed requests.
     pub health: HealthRules,
-    /// How origins are checked; `None`: only requests show their state.
+    /// The active checks; `None`: there are none.
     pub check: Option<CheckRules>,
-    /// When a request is repeated.
+    /// When a request is retried.
     pub retry: RetryRules,
     /// The fields about the client and this server.
     pub forward: ForwardRules,
-    /// How the fields of answers are changed.
+    /// How the fields of responses are rewritten.
     pub answers: AnswerRules,
-    /// The PROXY header of each connection.
+    /// The version of the PROXY header; `None`: it is not sent.
     pub proxy_header: Option<ProxyHeader>,
     /// A request's body up to this length is received before the request is sent to an origin; 0: it is
-    /// passed on as it arrives.
+    /// streamed.
     pub buffered_request_bytes: usize,
-    /// How large the head of a response may be.
+    /// The limits of a response's head.
     pub head_limits: ResponseLimits,
     /// How long the addresses of a host are used before they are resolved again.
     pub resolve_interval: Duration,
@@ -68,7 +68,7 @@ pub struct ProxySettings {
 pub struct GroupName {
     /// The site.
     pub site: String,
-    /// What the route matches.
+    /// The pattern of the route.
     pub route: String,
 }
 
@@ -94,9 +94,9 @@ pub struct TimeLimits {
     pub send: Duration,
     /// From the end of the request to the head of the response.
     pub response: Duration,
-    /// Until more of the response's body arrives.
+    /// Between two reads of the response's body.
     pub idle: Duration,
-    /// For the whole request; `None`: no limit, as long as bytes are moving.
+    /// For the whole request; `None`: no limit besides those of the steps.
     pub total: Option<Duration>,
     /// After a switch of protocols, the longest time without bytes in either direction.
     pub tunnel: Duration,

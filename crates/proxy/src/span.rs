@@ -1,7 +1,7 @@
-//! An attempt at an origin as a span of the trace of its request, with the attributes of OpenTelemetry's
-//! semantic conventions for HTTP clients. Only requests of traces that are recorded come here.
+//! Records an attempt as a span of its request's trace, with the attributes of OpenTelemetry's semantic
+//! conventions for HTTP clients. It is used only if the trace is recorded.
 //!
-//! The span begins when the origin is chosen, and ends with the head of its response.
+//! The span begins when the origin is selected, and ends with the head of its response.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,10 +32,11 @@ pub fn begin(trace: &Rc<RequestTrace>, method: &[u8], origin: &OriginUrl, number
     Some(span)
 }
 
-/// The attempt has a connection. A kept one may turn out to be closed; then another one follows.
-pub fn note_connection(span: &mut ActiveSpan, is_kept: bool, version: &'static str, waited: Duration) {
-    span.note(if is_kept { "connection reused" } else { "connected" });
-    span.replace("touchstone.connection.reused", Value::Boolean(is_kept));
+/// Records the connection of the attempt. If it turns out to be closed, the values of the next connection
+/// replace it.
+pub fn note_connection(span: &mut ActiveSpan, is_reused: bool, version: &'static str, waited: Duration) {
+    span.note(if is_reused { "connection reused" } else { "connected" });
+    span.replace("touchstone.connection.reused", Value::Boolean(is_reused));
     let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
     span.replace("touchstone.connection.wait_us", Value::number(waited_us));
     span.replace("network.protocol.version", Value::Text(version.into()));

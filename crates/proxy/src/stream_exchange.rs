@@ -1,5 +1,5 @@
-//! What requests have in common that go over a stream of a shared connection, in HTTP/2 and in HTTP/3: both
-//! bodies at once, and the answer made of what has come.
+//! The exchange of a request and its response on a stream of a shared connection, common to HTTP/2 and
+//! HTTP/3. The request is sent and the response is received at the same time.
 
 use std::future::Future;
 use std::io;
@@ -12,14 +12,14 @@ use tokio::time::{timeout, timeout_at};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::{Sender, pipe};
 
-use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
+use super::body_limits::{BUFFERED_BYTES, BUFFERING_TIME, PIPE_BYTES};
 use super::failure::{Failure, TimedStep};
-use super::fields::{Outbound, response_date};
+use super::fields::{OutboundRequest, response_date};
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 use super::sessions::{Multiplexed, SessionUse};
 
-/// The request's body on its way.
+/// Sends the request's body; ready when all of it is sent.
 pub type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
 /// The stream's direction to the origin. If it is dropped before its end, the stream is reset, so that the
@@ -28,17 +28,17 @@ pub trait Sending {
     /// Sends a piece of the body as fast as flow control allows.
     async fn send(&mut self, piece: Bytes, limit: Duration) -> Result<(), Failure>;
 
-    /// Ends the body, with these field lines as trailers.
+    /// Ends the stream, with these field lines as trailers.
     async fn finish(&mut self, trailers: &[u8], limit: Duration) -> Result<(), Failure>;
 }
 
-/// The stream's direction from the origin, behind the head of the response. Nothing is lost if a call is not
-/// awaited to its end. Errors say why the response broke off.
+/// The stream's direction from the origin, after the head of the response. All methods are cancel safe.
+/// Errors say why the response is incomplete.
 pub trait Receiving {
     /// The next piece of the body; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, String>;
 
-    /// The trailers behind the body, as lines without fields that are not passed on.
+    /// The trailers after the body, as lines, without fields that are not forwarded.
     async fn trailers(&mut self) -> Result<Vec<u8>, String>;
 
     /// Whether the response is known to have ended.
@@ -49,22 +49,22 @@ pub trait Receiving {
 pub struct Head {
     /// The status of a final response.
     pub status: u16,
-    /// The field lines that are passed on.
+    /// The field lines that are forwarded.
     pub fields: Vec<u8>,
-    /// The response's time, as the client gets it.
+    /// The response's Date, as it is sent to the client.
     pub date: Option<[u8; 29]>,
     /// The value of Content-Length.
     pub length: Option<u64>,
 }
 
 impl Head {
-    /// The head with these fields: the lines that are passed on, and two values.
+    /// A head with the field lines that are forwarded, and the values of Date and Content-Length.
     pub fn new(status: u16, fields: Vec<u8>, date: Option<&[u8]>, length: Option<u64>) -> Head {
         Head { status, fields, date: response_date(date), length }
     }
 }
 
-/// Sends the body to its end.
+/// Sends the body, and ends the stream.
 pub async fn send_body(
     mut stream: impl Sending,
     body: Rc<RequestBody>,
@@ -84,7 +84,7 @@ pub async fn send_body(
 }
 
 /// Waits for the head of the response, while the request is sent. The time limit begins at the end of the
-/// request. A connection that does not answer may be dead: other requests must not wait for it.
+/// request. After a timeout the connection gets no more requests, because it may be dead.
 pub async fn wait_for_head<H, C: Multiplexed>(
     head: impl Future<Output = Result<H, Failure>>,
     upload: &mut Option<Upload>,
@@ -114,7 +114,7 @@ async fn head_during_upload<H>(
             uploaded = uploading.as_mut() => {
                 *upload = None;
                 match uploaded {
-                    // An origin may answer without having read all of a body.
+                    // An origin may respond before it has read the whole body.
                     Ok(()) | Err(Failure::Closed(_)) => {}
                     Err(failure) => return Err(failure),
                 }
@@ -123,13 +123,14 @@ async fn head_during_upload<H>(
     }
 }
 
-/// The answer to a request whose head has come. `held` is dropped when the stream has ended.
-pub async fn answer<R: Receiving + 'static, H: 'static>(
+/// The answer to a request, once the response's head has arrived. `session_use` is dropped at the end of the
+/// stream.
+pub async fn answer<R: Receiving + 'static, S: 'static>(
     attempt: OriginAttempt,
-    held: H,
+    session_use: S,
     head: Head,
     mut download: Download<R>,
-    outbound: &Outbound,
+    outbound: &OutboundRequest,
 ) -> Result<Answer, Failure> {
     let mut answer = Answer::new(head.status);
     answer.fields = head.fields;
@@ -139,25 +140,25 @@ pub async fn answer<R: Receiving + 'static, H: 'static>(
     if has_no_content {
         answer.declared_length = length.filter(|_| answer.status != 204);
         if download.upload.is_none() {
-            // The end of the stream is usually here, and then the stream need not be broken off.
-            let _ = timeout(GATHERING_TIME, download.received.next()).await;
+            // Waits for the end of the stream, which has usually arrived. Otherwise the stream is reset.
+            let _ = timeout(BUFFERING_TIME, download.received.next()).await;
         }
         return Ok(answer);
     }
-    if download.upload.is_none() && download.received.is_at_end().await.map_err(broken)? {
+    if download.upload.is_none() && download.received.is_at_end().await.map_err(incomplete)? {
         return Ok(answer);
     }
-    let takes_trailers = outbound.takes_trailers;
-    let mut begun = Vec::new();
-    if download.upload.is_none() && length.is_some_and(|length| length <= GATHERED_BYTES) {
-        match download.gather(&mut begun).await? {
-            Some(trailers) if trailers.is_empty() || !takes_trailers => {
-                answer.body.push(BodyPart::Bytes(begun.into()));
+    let accepts_trailers = outbound.accepts_trailers;
+    let mut buffer = Vec::new();
+    if download.upload.is_none() && length.is_some_and(|length| length <= BUFFERED_BYTES) {
+        match download.receive_whole(&mut buffer).await? {
+            Some(trailers) if trailers.is_empty() || !accepts_trailers => {
+                answer.body.push(BodyPart::Bytes(buffer.into()));
                 return Ok(answer);
             }
             Some(trailers) => {
                 let (mut sender, receiver) = pipe(PIPE_BYTES);
-                sender.push(begun.into());
+                sender.push(buffer.into());
                 sender.finish_with_trailers(trailers);
                 answer.body.push(BodyPart::Stream { body: receiver, length: None });
                 return Ok(answer);
@@ -166,30 +167,30 @@ pub async fn answer<R: Receiving + 'static, H: 'static>(
         }
     }
     let (mut sender, receiver) = pipe(PIPE_BYTES);
-    sender.push(begun.into());
+    sender.push(buffer.into());
     // Trailers follow a body only if its length is not declared.
-    let length = length.filter(|_| !takes_trailers);
+    let length = length.filter(|_| !accepts_trailers);
     answer.body.push(BodyPart::Stream { body: receiver, length });
     tokio::task::spawn_local(async move {
-        let _held = held;
-        if let Err(reason) = attempt.in_time(download.forward_body(sender, takes_trailers)).await {
-            attempt.broke_off(&reason);
+        let _session_use = session_use;
+        if let Err(reason) = attempt.within_deadline(download.forward_body(sender, accepts_trailers)).await {
+            attempt.record_broken_body(&reason);
         }
     });
     Ok(answer)
 }
 
-fn broken(reason: String) -> Failure {
+fn incomplete(reason: String) -> Failure {
     Failure::Response(format!("its response broke off: {reason}"))
 }
 
-/// A response's body on its way.
+/// A response's body that is being received.
 pub struct Download<R> {
-    /// What comes.
+    /// The body.
     pub received: R,
-    /// The request's body, if it is still on its way.
+    /// The request's body, if it is still being sent.
     pub upload: Option<Upload>,
-    /// How long nothing may come.
+    /// The longest pause between two pieces.
     pub limit: Duration,
 }
 
@@ -198,8 +199,9 @@ impl<R: Receiving> Download<R> {
     async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             let Some(uploading) = &mut self.upload else {
-                let late = |_| format!("nothing more came within {} s", self.limit.as_secs_f64());
-                return timeout(self.limit, self.received.next()).await.map_err(late)?;
+                let timeout_error =
+                    |_| format!("no further bytes were received within {} s", self.limit.as_secs_f64());
+                return timeout(self.limit, self.received.next()).await.map_err(timeout_error)?;
             };
             tokio::select! {
                 biased;
@@ -216,25 +218,25 @@ impl<R: Receiving> Download<R> {
 
     async fn trailers(&mut self) -> Result<Vec<u8>, String> {
         let trailers = timeout(self.limit, self.received.trailers()).await;
-        trailers.map_err(|_| "its trailers did not come".to_string())?
+        trailers.map_err(|_| "its trailers were not received in time".to_string())?
     }
 
-    /// Waits a moment for a whole body, whose length is known to be small, and returns the trailers; `None`:
-    /// it is late, and `whole` holds its beginning.
-    async fn gather(&mut self, whole: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure> {
-        let until = Instant::now() + GATHERING_TIME;
+    /// Waits for a small body, at most for [`BUFFERING_TIME`], and returns the trailers; `None`: it is not
+    /// complete, and `buffer` holds the received part.
+    async fn receive_whole(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure> {
+        let deadline = Instant::now() + BUFFERING_TIME;
         loop {
-            // No piece is lost: after a piece was taken, nothing else is awaited.
-            let Ok(next) = timeout_at(until.into(), self.next()).await else { return Ok(None) };
-            match next.map_err(broken)? {
-                Some(piece) => whole.extend_from_slice(&piece),
-                None => return self.trailers().await.map(Some).map_err(broken),
+            // Cancel safe: `next` awaits nothing after it has taken a piece.
+            let Ok(next) = timeout_at(deadline.into(), self.next()).await else { return Ok(None) };
+            match next.map_err(incomplete)? {
+                Some(piece) => buffer.extend_from_slice(&piece),
+                None => return self.trailers().await.map(Some).map_err(incomplete),
             }
         }
     }
 
-    /// Sends it to its client; the error says why it broke off.
-    async fn forward_body(mut self, mut sender: Sender, takes_trailers: bool) -> Result<(), String> {
+    /// Forwards it to the client; the error says why it is incomplete.
+    async fn forward_body(mut self, mut sender: Sender, accepts_trailers: bool) -> Result<(), String> {
         loop {
             let next = tokio::select! {
                 () = sender.gone() => return Ok(()),
@@ -255,7 +257,7 @@ impl<R: Receiving> Download<R> {
         }
         match self.trailers().await {
             Ok(trailers) => {
-                sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
+                sender.finish_with_trailers(if accepts_trailers { trailers } else { Vec::new() });
                 Ok(())
             }
             Err(reason) => {

@@ -1,4 +1,4 @@
-//! TLS to origins: which certificates are trusted, and the client certificate of this server.
+//! TLS to origins: the trusted authorities, and the client certificate of this server.
 
 use std::fmt;
 use std::fs;
@@ -23,22 +23,22 @@ pub struct TlsSettings {
     pub server_name: Option<String>,
     /// This server's own certificate with its chain, in PEM.
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// The private key of the certificate.
     pub key: Option<PathBuf>,
-    /// Any certificate is accepted.
+    /// Certificates of origins are not verified.
     pub is_insecure: bool,
 }
 
 /// The TLS configuration for the origins of a group.
 pub struct OriginTls {
     settings: TlsSettings,
-    /// The contents of the files: if they change, the configuration is another one.
+    /// The contents of the files. They are compared, so that a changed file makes another configuration.
     files: Vec<Vec<u8>>,
-    /// Offers the versions of HTTP of the group.
-    usual: Arc<ClientConfig>,
-    /// Offers HTTP/1.1 only: for requests to switch protocols.
+    /// The configuration that offers the versions of HTTP of the group.
+    default: Arc<ClientConfig>,
+    /// The configuration that offers HTTP/1.1 only, for requests to switch protocols.
     http1: Arc<ClientConfig>,
-    /// The same for QUIC, with HTTP/3.
+    /// The configuration for QUIC, with HTTP/3.
     quic: Option<Arc<QuicClientConfig>>,
     server_name: Option<ServerName<'static>>,
 }
@@ -53,7 +53,7 @@ impl PartialEq for OriginTls {
     fn eq(&self, other: &OriginTls) -> bool {
         self.settings == other.settings
             && self.files == other.files
-            && self.usual.alpn_protocols == other.usual.alpn_protocols
+            && self.default.alpn_protocols == other.default.alpn_protocols
     }
 }
 
@@ -69,13 +69,13 @@ impl OriginTls {
         let protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let mut tls = OriginTls::with_protocols(settings, protocols, vec![b"http/1.1".to_vec()])?;
         if version == Version::Http3 {
-            let quic = QuicClientConfig::try_from(tls.usual.clone());
+            let quic = QuicClientConfig::try_from(tls.default.clone());
             tls.quic = Some(Arc::new(quic.map_err(|error| format!("'tls': {error}"))?));
         }
         Ok(tls)
     }
 
-    /// The same for origins that get bytes as they come; `protocols` are offered to them (ALPN).
+    /// Reads the files for the origins of a stream; `protocols` are offered by ALPN.
     pub fn of_stream(settings: TlsSettings, protocols: &[String]) -> Result<OriginTls, String> {
         let protocols: Vec<Vec<u8>> =
             protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect();
@@ -99,11 +99,11 @@ impl OriginTls {
         let mut config = match (&settings.certificate, &settings.key) {
             (Some(certificate), Some(key)) => {
                 let (chain, key) = (read_certificates(certificate, "tls.certificate")?, read_key(key)?);
-                let refused = |error| format!("'tls.certificate': does not go with its key: {error}");
+                let refused = |error| format!("'tls.certificate': does not match its key: {error}");
                 builder.with_client_auth_cert(chain, key).map_err(refused)?
             }
             (None, None) => builder.with_no_client_auth(),
-            _ => return Err("'tls.certificate' and 'tls.key' are set together or not at all".to_string()),
+            _ => return Err("'tls.certificate' and 'tls.key' must be set together".to_string()),
         };
         let server_name = settings.server_name.clone().map(parse_name).transpose();
         let server_name = server_name.map_err(|problem| format!("'tls.server_name': {problem}"))?;
@@ -112,15 +112,15 @@ impl OriginTls {
         config.alpn_protocols = protocols;
         let paths = [&settings.authorities, &settings.certificate, &settings.key];
         let files = paths.into_iter().flatten().map(|path| fs::read(path).unwrap_or_default()).collect();
-        Ok(OriginTls { files, settings, usual: Arc::new(config), http1, quic: None, server_name })
+        Ok(OriginTls { files, settings, default: Arc::new(config), http1, quic: None, server_name })
     }
 
     /// The configuration for a new connection.
-    pub fn rules(&self, only_http1: bool) -> Arc<ClientConfig> {
-        if only_http1 { self.http1.clone() } else { self.usual.clone() }
+    pub fn config(&self, only_http1: bool) -> Arc<ClientConfig> {
+        if only_http1 { self.http1.clone() } else { self.default.clone() }
     }
 
-    /// The configuration for a new connection by QUIC, with HTTP/3 alone.
+    /// The configuration for a new QUIC connection; `None` if the version is not HTTP/3.
     pub fn quic(&self) -> Option<&Arc<QuicClientConfig>> {
         self.quic.as_ref()
     }
@@ -135,7 +135,7 @@ impl OriginTls {
 }
 
 fn parse_name(name: String) -> Result<ServerName<'static>, String> {
-    ServerName::try_from(name.clone()).map_err(|_| format!("{name:?} is not the name of a host"))
+    ServerName::try_from(name.clone()).map_err(|_| format!("{name:?} is not a host name"))
 }
 
 fn roots(authorities: Option<&Path>) -> Result<RootCertStore, String> {
@@ -177,7 +177,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(&pem).map_err(|error| wrong(&error))
 }
 
-/// Accepts every certificate; signatures of the handshake are still verified.
+/// Accepts every certificate, but verifies the signatures of the handshake.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

@@ -1,5 +1,5 @@
-//! After a switch of protocols (RFC 9110 section 7.8; WebSockets, for example): passes bytes on in both
-//! directions until either side ends.
+//! A tunnel after a switch of protocols (RFC 9110 section 7.8), for example to WebSocket: bytes are forwarded
+//! in both directions.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::fields::response_fields;
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 
-/// The answer that begins the tunnel; `input` holds the first bytes of the origin.
+/// Starts the tunnel, and returns the answer; `input` holds the bytes received from the origin so far.
 pub fn begin(
     attempt: OriginAttempt,
     connection: Rc<Connection>,
@@ -34,11 +34,11 @@ pub fn begin(
     tokio::task::spawn_local(async move {
         let _attempt = attempt;
         let stream = &connection.stream;
-        let moved_at = Cell::new(Instant::now());
+        let last_activity = Cell::new(Instant::now());
         sender.push(input.freeze());
         let upward = async {
             while let Some(Ok(piece)) = from_client.next().await {
-                moved_at.set(Instant::now());
+                last_activity.set(Instant::now());
                 if stream.send(&piece, &[]).await.is_err() {
                     return;
                 }
@@ -55,7 +55,7 @@ pub fn begin(
                 match read {
                     Ok(0) | Err(_) => break,
                     Ok(_) => {
-                        moved_at.set(Instant::now());
+                        last_activity.set(Instant::now());
                         if sender.send(buffer.freeze()).await.is_err() {
                             return;
                         }
@@ -64,8 +64,8 @@ pub fn begin(
             }
             sender.finish();
         };
-        // When the origin ends its direction, the tunnel ends; when the client ends its direction, only that
-        // direction ends.
+        // If the origin closes its direction, the tunnel is closed. If the client closes its direction, the
+        // other direction continues.
         let mut upward = std::pin::pin!(upward);
         let mut downward = std::pin::pin!(downward);
         let mut is_client_done = false;
@@ -73,8 +73,8 @@ pub fn begin(
             tokio::select! {
                 () = &mut downward => return,
                 () = &mut upward, if !is_client_done => is_client_done = true,
-                () = sleep_until(moved_at.get() + limit), if moved_at.get().elapsed() < limit => {}
-                () = std::future::ready(()), if moved_at.get().elapsed() >= limit => return,
+                () = sleep_until(last_activity.get() + limit), if last_activity.get().elapsed() < limit => {}
+                () = std::future::ready(()), if last_activity.get().elapsed() >= limit => return,
             }
         }
     });

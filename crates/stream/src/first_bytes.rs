@@ -21,7 +21,7 @@ const GSS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x30];
 const HANDSHAKE_RECORD: u8 = 22;
 
 /// The request for TLS to an origin of PostgreSQL.
-pub const POSTGRESQL: Preface = Preface { question: &SSL_REQUEST, consent: b'S' };
+pub const POSTGRESQL: Preface = Preface { request: &SSL_REQUEST, expected_reply: b'S' };
 
 /// The request of a PostgreSQL client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

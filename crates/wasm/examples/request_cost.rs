@@ -1,4 +1,4 @@
-//! Measures what a request in a component costs: one core answers many requests, one after another, without
+//! Measures the cost of a request in a component: one core answers many requests, one after another, without
 //! a network.
 //!
 //! ```text
@@ -6,19 +6,15 @@
 //! taskset -c 0 target/fast/examples/request_cost programs/wasm/spice.wasm 100000
 //! ```
 //!
-//! prints microseconds of processor time for a request in instances that are fresh and in ones that are
-//! reused. With `fresh` or `reused` as the third argument it does this one alone, for a profile:
+//! prints microseconds of processor time for a request, in new instances and in reused ones. The third
+//! argument `fresh` or `reused` selects one of them, for a profile:
 //!
 //! ```text
 //! perf record -e cpu-clock:u target/fast/examples/request_cost programs/wasm/spice.wasm 100000 reused
 //! ```
 //!
-//! Valgrind does not follow the stacks of instances.
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "an example prints what it finds, and may panic"
-)]
+//! Valgrind does not support the stacks of instances.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example prints its results, and may panic")]
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -48,7 +44,7 @@ fn main() {
         }
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
-        // A task that never waits would otherwise be told to, which a task of a connection rarely is.
+        // Without tokio's cooperative budget, which a task of a connection rarely uses up.
         let measured = tokio::task::unconstrained(measure(component.into(), count, reuse));
         let (used_us, bytes) = runtime.unwrap().block_on(measured);
         println!("{name}: {used_us:.2} us a request, {bytes} bytes an answer");
@@ -62,16 +58,16 @@ async fn measure(component: PathBuf, count: u32, reuse: u32) -> (f64, usize) {
     let head = Rc::new(head());
     let mut bytes = 0;
     for _ in 0..(count / 10).min(1000) {
-        bytes = ask(&handler, &head).await;
+        bytes = send_request(&handler, &head).await;
     }
     let before = processor_time();
     for _ in 0..count {
-        assert_eq!(ask(&handler, &head).await, bytes);
+        assert_eq!(send_request(&handler, &head).await, bytes);
     }
     ((processor_time() - before).as_secs_f64() * 1e6 / f64::from(count), bytes)
 }
 
-async fn ask(handler: &Rc<dyn Handler>, head: &Rc<ReceivedHead>) -> usize {
+async fn send_request(handler: &Rc<dyn Handler>, head: &Rc<ReceivedHead>) -> usize {
     let Handled::Answer(answer) = handler.clone().handle(request(head.clone())).await else {
         panic!("no answer")
     };

@@ -1,4 +1,4 @@
-//! The body of an answer of this server, which is passed to an instance.
+//! The body of an answer of this server, as a source for an instance.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +10,12 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use touchstone_handler::answer::{BodyPart, cached_bytes};
 
-use crate::inflow::Source;
+use crate::incoming_body::Source;
 
-/// Bytes of a file that are read at a time.
+/// The most bytes of a file that are read at a time.
 const FILE_BYTES: u64 = 128 * 1024;
 
-/// The parts of a body that were not taken yet.
+/// The remaining parts of a body.
 pub struct AnswerBody {
     parts: VecDeque<BodyPart>,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
@@ -28,12 +28,12 @@ impl AnswerBody {
         AnswerBody { parts: parts.into(), reading: None, trailers: Vec::new() }
     }
 
-    /// The parts, if nothing was taken of them.
+    /// The remaining parts.
     pub fn into_parts(self) -> Vec<BodyPart> {
         self.parts.into()
     }
 
-    /// The body, if it is in one piece of memory, or empty.
+    /// The body, if it is empty or one piece in memory.
     pub fn whole(&mut self) -> Option<Bytes> {
         match self.parts.len() {
             0 => Some(Bytes::new()),
@@ -67,7 +67,7 @@ impl Source for AnswerBody {
                         BodyPart::File { file: file.clone(), offset: offset + now, length: length - now };
                     self.parts.push_front(rest);
                 }
-                // On a thread that may wait for the disk.
+                // Read on a thread that may block.
                 self.reading = Some(tokio::task::spawn_blocking(move || read(&file, offset, now)));
                 self.poll_next(context)
             }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_parts_come_in_order() {
+    async fn all_parts_are_returned_in_order() {
         let file = tempfile::tempfile().unwrap();
         let text = vec![b'f'; 300_000];
         std::os::unix::fs::FileExt::write_all_at(&file, &text, 0).unwrap();

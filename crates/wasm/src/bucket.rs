@@ -1,11 +1,11 @@
-//! Buckets: keys and their values in this process's memory, which the instances of a site share.
+//! Buckets: keys and values in the memory of this process, which the instances of a site share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
-/// The memory of an entry besides its key and value.
+/// The estimated overhead of an entry besides its key and value.
 const ENTRY_BYTES: usize = 96;
 
 /// The longest key.
@@ -14,7 +14,7 @@ const MOST_KEY_BYTES: usize = 1 << 10;
 /// The most keys in one list.
 const MOST_LISTED: usize = 1_000;
 
-/// Keys and their values.
+/// A bucket of keys and values.
 #[derive(Debug, Default)]
 pub struct Bucket {
     entries: Mutex<Entries>,
@@ -26,7 +26,7 @@ struct Entries {
     bytes: usize,
 }
 
-/// The bucket with this site and name. It is kept as long as a route names it, also over reloads.
+/// The bucket of a site with this name. It exists as long as a route names it, across reloads.
 pub fn of_site(site: &str, name: &str) -> Arc<Bucket> {
     type Buckets = HashMap<(String, String), Weak<Bucket>>;
     static BUCKETS: Mutex<Option<Buckets>> = Mutex::new(None);
@@ -52,15 +52,14 @@ impl Bucket {
         self.lock().values.get(key).cloned()
     }
 
-    /// Whether there is such a key.
+    /// Whether the key exists.
     pub fn has(&self, key: &str) -> bool {
         self.lock().values.contains_key(key)
     }
 
-    /// Sets the values of keys: all of them, or none if the bucket would have more than `most_bytes`. The
-    /// error says why.
+    /// Sets all values, or none if the bucket would exceed `most_bytes`. The error says why.
     pub fn set(&self, pairs: Vec<(String, Bytes)>, most_bytes: usize) -> Result<(), String> {
-        // Of equal keys the last one counts.
+        // The last of equal keys is used.
         let pairs: BTreeMap<Box<str>, Bytes> =
             pairs.into_iter().map(|(key, value)| (key.into(), value)).collect();
         if pairs.keys().any(|key| key.len() > MOST_KEY_BYTES) {
@@ -91,7 +90,8 @@ impl Bucket {
         }
     }
 
-    /// Adds to the number that is a key's value; a missing key counts as 0. The error says why that failed.
+    /// Adds `delta` to the number that is the key's value; a missing key has the value 0. The error says why
+    /// it failed.
     pub fn increment(&self, key: &str, delta: u64, most_bytes: usize) -> Result<u64, String> {
         if key.len() > MOST_KEY_BYTES {
             return Err(format!("a key is longer than {MOST_KEY_BYTES} bytes"));
@@ -117,7 +117,7 @@ impl Bucket {
         Ok(number)
     }
 
-    /// Keys from a position on, in their order, and the position of the next ones.
+    /// Keys from a position on, in order, and the position after them if there are more.
     pub fn keys(&self, from: u64) -> (Vec<String>, Option<u64>) {
         let entries = self.lock();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
@@ -136,9 +136,9 @@ fn size_of(key: &str, value: &Bytes) -> usize {
 /// The buckets of a route.
 #[derive(Clone, Default)]
 pub struct Buckets {
-    /// By their names.
+    /// The buckets by name.
     pub by_name: HashMap<String, Arc<Bucket>>,
-    /// The most bytes of each.
+    /// The most bytes of each bucket.
     pub most_bytes: usize,
 }
 
@@ -160,12 +160,12 @@ mod tests {
         assert!(of_site("b", "sessions").get("k").is_none());
         assert!(of_site("a", "other").get("k").is_none());
         drop(bucket);
-        // No route names it any more.
+        // No route names the bucket: it was dropped.
         assert!(of_site("a", "sessions").get("k").is_none());
     }
 
     #[test]
-    fn a_full_bucket_takes_no_more_but_what_is_smaller() {
+    fn a_full_bucket_accepts_only_smaller_values() {
         let bucket = Bucket::default();
         let most = 2 * (ENTRY_BYTES + 11);
         bucket.set(vec![pair("a", "0123456789"), pair("b", "0123456789")], most).unwrap();
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_count_of_bytes_is_that_of_the_entries(
+        fn the_bytes_are_counted(
             steps in prop::collection::vec((0..4u8, "[a-c]{0,2}", "[0-9]{0,3}"), 0..60),
         ) {
             let bucket = Bucket::default();

@@ -1,7 +1,8 @@
-//! Machine code of components: compiled once, kept on disk, and shared by all routes with the same component.
+//! Machine code of components: compiled once, cached on disk, and shared by all routes with the same
+//! component.
 //!
-//! A file is used only if this user wrote it, into a directory that no other user can write to, with an
-//! engine of the same version and settings, for the same component, and if it is complete.
+//! A file is used only if it belongs to this user and its directory is not writable for others, if engine
+//! version, settings and component are the same, and if it is complete.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -28,11 +29,11 @@ const MOST_COMPONENT_BYTES: u64 = 256 << 20;
 /// The largest machine code.
 const MOST_CODE_BYTES: u64 = 2 << 30;
 
-/// Files that were not used for this long are removed.
+/// Files that are not used for this time are removed.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 24 * 3600);
 
-/// The ending of the names of files with machine code.
-const ENDING: &str = ".compiled";
+/// The suffix of the names of files with machine code.
+const SUFFIX: &str = ".compiled";
 
 /// A component that can be instantiated.
 pub enum LoadedComponent {
@@ -43,7 +44,7 @@ pub enum LoadedComponent {
 }
 
 impl LoadedComponent {
-    /// The engine that it was compiled for.
+    /// The engine of the component.
     pub fn engine(&self) -> &Engine {
         match self {
             LoadedComponent::P2(pre) => pre.engine(),
@@ -52,7 +53,7 @@ impl LoadedComponent {
     }
 }
 
-/// Loads a component. `note` gets messages for the operator about files of compiled components. The error
+/// Loads a component. `note` receives messages for the operator about files of compiled components. The error
 /// says what is wrong.
 pub fn load(
     path: &Path,
@@ -62,11 +63,11 @@ pub fn load(
     static LOADED: Mutex<Option<HashMap<[u8; 32], Weak<LoadedComponent>>>> = Mutex::new(None);
     let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let hash = sha256(&bytes);
-    let known = |loaded: &Option<HashMap<_, Weak<LoadedComponent>>>| loaded.as_ref()?.get(&hash)?.upgrade();
-    if let Some(component) = known(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
+    let cached = |loaded: &Option<HashMap<_, Weak<LoadedComponent>>>| loaded.as_ref()?.get(&hash)?.upgrade();
+    if let Some(component) = cached(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(component);
     }
-    let usable = directory.filter(|directory| match prepare(directory) {
+    let directory = directory.filter(|directory| match prepare_directory(directory) {
         Ok(()) => true,
         Err(reason) => {
             note(format!("{}: {reason}; the component is compiled at each start", directory.display()));
@@ -74,12 +75,12 @@ pub fn load(
         }
     });
     let plain = runtime::of_process(Version::P2)?;
-    let component = match component(&plain.engine, &bytes, hash, usable, note) {
+    let component = match component(&plain.engine, &bytes, hash, directory, note) {
         Ok(component) => link_p2(plain, &component),
-        // What 0.3 adds is not valid without concurrency: this fails before anything is compiled.
+        // A component of 0.3 is not valid without concurrency: validation fails before the compilation.
         Err(_) => {
             let concurrent = runtime::of_process(Version::P3)?;
-            component(&concurrent.engine, &bytes, hash, usable, note)
+            component(&concurrent.engine, &bytes, hash, directory, note)
                 .and_then(|component| link_p3(concurrent, &component))
         }
     };
@@ -107,18 +108,18 @@ fn read_component(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a component lacks.
+/// The error for a component without a handler.
 const NO_HANDLER: &str =
     "it exports neither 'wasi:http/incoming-handler' of 0.2 nor 'wasi:http/handler' of 0.3";
 
-/// Checks what a component of 0.2 exports, and that everything it imports is available.
+/// Links a component of 0.2: checks its exports, and that all its imports are available.
 fn link_p2(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> {
     let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
     let proxy = p2::bindings::ProxyPre::new(instance);
     Ok(LoadedComponent::P2(proxy.map_err(|_| wasmtime::Error::msg(NO_HANDLER))?))
 }
 
-/// The same for a component that needs concurrency: its handler may be of 0.2 nevertheless.
+/// Links a component that needs concurrency. Its handler may be of 0.2.
 fn link_p3(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> {
     let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
     match p3::bindings::ServicePre::new(instance) {
@@ -127,7 +128,7 @@ fn link_p3(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> 
     }
 }
 
-/// The machine code of a component: from the directory, or compiled and written there.
+/// Loads the machine code of a component from the directory, or compiles it and writes it there.
 fn component(
     engine: &Engine,
     bytes: &[u8],
@@ -140,10 +141,10 @@ fn component(
     let path = directory.join(file_name(&header));
     match read_file(&path) {
         Ok(file) => {
-            if let Some(found) = usable(engine, &file, &header) {
+            if let Some(found) = matching_component(engine, &file, &header) {
                 return Ok(found);
             }
-            note(format!("{}: it does not fit and is written again", path.display()));
+            note(format!("{}: it does not match and is written again", path.display()));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => note(format!("{}: {error}; it is written again", path.display())),
@@ -157,23 +158,23 @@ fn component(
     deserialize(engine, &code)
 }
 
-/// The component in a file, if the file is valid for it.
-fn usable(engine: &Engine, file: &[u8], wanted: &Header) -> Option<Component> {
+/// The component in a file, if the file matches the engine and the component.
+fn matching_component(engine: &Engine, file: &[u8], wanted: &Header) -> Option<Component> {
     let (header, code) = Header::read(file)?;
     let fits = header.engine == wanted.engine && header.component == wanted.component;
     if fits { deserialize(engine, code).ok() } else { None }
 }
 
 fn deserialize(engine: &Engine, code: &[u8]) -> Result<Component> {
-    // SAFETY: the code was made by `precompile_component` of an engine like this one: just now, or by this
-    // user before, see `read_file`; its hash shows that it is complete.
+    // SAFETY: `precompile_component` of an engine with the same id has produced the code: in this process, or
+    // in an earlier one of this user, see `read_file`. Its hash shows that it is complete.
     unsafe { Component::deserialize(engine, code) }
 }
 
-/// Makes the directory if it is missing, and checks that only this user can write to it.
-fn prepare(directory: &Path) -> Result<(), String> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| format!("it cannot be made: {error}"))?;
+/// Creates the directory if it is missing, and checks that only this user can write to it.
+fn prepare_directory(directory: &Path) -> Result<(), String> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    created.map_err(|error| format!("it cannot be created: {error}"))?;
     let found = fs::metadata(directory).map_err(|error| error.to_string())?;
     if !found.is_dir() {
         return Err("it is not a directory".to_string());
@@ -204,7 +205,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is too long"));
     }
     if found.modified().is_ok_and(|time| age(time) > Duration::from_secs(24 * 3600)) {
-        // Marks the file as used. If that fails, it costs one compilation.
+        // Marks the file as used. A failure costs one compilation at most.
         let _ = file.set_modified(SystemTime::now());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
@@ -213,17 +214,17 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn write_file(path: &Path, header: &Header, code: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
-    // Left by a process with the same number.
-    let _ = fs::remove_file(&beside);
+    let temporary = path.with_extension(format!("{}.new", std::process::id()));
+    // A file left by a process with the same id.
+    let _ = fs::remove_file(&temporary);
     let written =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).and_then(|mut file| {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).and_then(|mut file| {
             file.write_all(&header.write())?;
             file.write_all(code)?;
-            fs::rename(&beside, path)
+            fs::rename(&temporary, path)
         });
     written.inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     })
 }
 
@@ -235,7 +236,7 @@ fn remove_old(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_ours = name.to_string_lossy().ends_with(ENDING) || name.to_string_lossy().ends_with(".new");
+        let is_ours = name.to_string_lossy().ends_with(SUFFIX) || name.to_string_lossy().ends_with(".new");
         let modified = entry.metadata().and_then(|found| found.modified());
         if is_ours && modified.is_ok_and(|time| age(time) > KEPT_FOR) {
             let _ = fs::remove_file(entry.path());
@@ -252,14 +253,14 @@ fn file_name(header: &Header) -> PathBuf {
     for byte in &header.engine[..8] {
         let _ = write!(name, "{byte:02x}");
     }
-    name.push_str(ENDING);
+    name.push_str(SUFFIX);
     name.into()
 }
 
-/// Identifies an engine. Machine code of engines with the same identity can be exchanged.
+/// Identifies an engine: engines with the same id can share machine code.
 fn engine_id(engine: &Engine) -> [u8; 32] {
-    struct Into256(Sha256);
-    impl Hasher for Into256 {
+    struct Sha256Hasher(Sha256);
+    impl Hasher for Sha256Hasher {
         fn write(&mut self, bytes: &[u8]) {
             self.0.update(bytes);
         }
@@ -268,7 +269,7 @@ fn engine_id(engine: &Engine) -> [u8; 32] {
             0
         }
     }
-    let mut hasher = Into256(Sha256::new());
+    let mut hasher = Sha256Hasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
     hasher.0.finalize().into()
 }
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_others_may_write_are_not_used() {
+    fn files_writable_for_others_are_not_used() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.compiled");
         write_file(&path, &header(b"code"), b"code").unwrap();
@@ -299,10 +300,10 @@ mod tests {
         std::os::unix::fs::symlink("a.compiled", &link).unwrap();
         assert!(read_file(&link).is_err());
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(prepare(directory.path()).unwrap_err().contains("other users may write"));
+        assert!(prepare_directory(directory.path()).unwrap_err().contains("other users may write"));
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(prepare(&directory.path().join("new/below")), Ok(()));
-        assert!(prepare(&path).is_err());
+        assert_eq!(prepare_directory(&directory.path().join("new/below")), Ok(()));
+        assert!(prepare_directory(&path).is_err());
     }
 
     #[test]

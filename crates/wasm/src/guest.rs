@@ -1,4 +1,4 @@
-//! One request in an instance. The future can be polled in any thread.
+//! One request in an instance, as a future that any thread can poll.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::http_types;
 use crate::request_head::Head;
 use crate::state::State;
 
-/// The answer of an instance; the error is its own description of the failure.
+/// The answer of an instance, or its description of the failure.
 pub type Reply = Result<Response<WasiBody>, String>;
 
-/// An instance that may answer another request.
+/// An instance that can answer another request.
 pub struct ReusableInstance {
     /// Its store.
     pub store: Store<State>,
     proxy: Proxy,
-    /// How many requests it has answered.
+    /// The number of requests that it has answered.
     pub uses: u32,
 }
 
@@ -36,13 +36,13 @@ enum Proxy {
 
 /// The instance for a request.
 pub enum Instance {
-    /// A new instance, to be made in this store.
+    /// A new instance, which is created in this store.
     New(Arc<LoadedComponent>, Box<Store<State>>),
-    /// An instance that has answered before.
+    /// An instance that has answered requests before.
     Reused(Box<ReusableInstance>),
 }
 
-/// Lets an instance answer a request.
+/// Answers a request by an instance. `reply` gets the answer.
 pub async fn serve(
     instance: Instance,
     head: Head,
@@ -65,12 +65,12 @@ pub async fn serve(
         Proxy::P2(proxy) => serve_p2(proxy, store, head, body, reply).await,
         Proxy::P3(service) => {
             let request = head.into_request(body);
-            let request = request.ok_or_else(|| format_err!("the request has no form in wasi:http"))?;
+            let request = request.ok_or_else(|| format_err!("wasi:http cannot represent the request"))?;
             serve_p3(service, store, request, reply).await
         }
     };
     if let Err(error) = served {
-        // While the store and the body of the answer still exist.
+        // Must precede the drop of the store, which ends the body of the answer.
         reusable.store.data().compute_limit.note_failure();
         return Err(error);
     }
@@ -87,7 +87,7 @@ async fn serve_p2(
     let state = store.data_mut();
     let request = http_types::push_request(state.table(), head, body)?;
     let out = state.http().new_response_outparam_from_callback(move |answer| {
-        let _ = reply.send(answer.map_err(|code| format!("it answers with the error {code:?}")));
+        let _ = reply.send(answer.map_err(|code| format!("it returned the error {code:?}")));
     })?;
     proxy.wasi_http_incoming_handler().call_handle(store, request, out).await
 }
@@ -103,29 +103,29 @@ async fn serve_p3(
         let answer = match service.handle(accessor, request).await? {
             Ok(answer) => answer,
             Err(code) => {
-                let _ = reply.send(Err(format!("it answers with the error {code:?}")));
+                let _ = reply.send(Err(format!("it returned the error {code:?}")));
                 return Ok(());
             }
         };
         let answer =
             accessor.with(|mut store| answer.into_http_with_getter(&mut store, sent, State::http))?;
-        let (read, all_read) = oneshot::channel();
-        let answer = answer.map(|body| Read { body, _read: read }.boxed_unsync());
+        let (dropped, body_dropped) = oneshot::channel();
+        let answer = answer.map(|body| NotifyingBody { body, _dropped: dropped }.boxed_unsync());
         let _ = reply.send(Ok(answer));
-        // The instance writes the body while it is read.
-        let _ = all_read.await;
+        // The instance writes the body until it is dropped.
+        let _ = body_dropped.await;
         Ok(())
     });
     work.await?
 }
 
-/// A body that reports when it is dropped.
-struct Read {
+/// A body that notifies the instance's task when it is dropped.
+struct NotifyingBody {
     body: WasiBody,
-    _read: oneshot::Sender<()>,
+    _dropped: oneshot::Sender<()>,
 }
 
-impl Body for Read {
+impl Body for NotifyingBody {
     type Data = Bytes;
     type Error = Error;
 

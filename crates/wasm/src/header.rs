@@ -1,12 +1,12 @@
-//! The head of a file with machine code. It is a separate module, so that it can be fuzzed without the
+//! The header of a file with machine code. It is a separate module, so that it can be fuzzed without the
 //! engine.
 
 use sha2::{Digest as _, Sha256};
 
-/// The head of a file with machine code.
+/// The header of a file with machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Identifies the engine: its version, its settings, and the processor's abilities.
+    /// Identifies the engine: its version, its settings, and the features of the processor.
     pub engine: [u8; 32],
     /// The SHA-256 of the component.
     pub component: [u8; 32],
@@ -33,7 +33,8 @@ impl Header {
         bytes
     }
 
-    /// Splits a file into its header and the machine code; `None` if they do not belong together.
+    /// Splits a file into its header and the machine code; `None` if the header is invalid or does not match
+    /// the code.
     pub fn read(file: &[u8]) -> Option<(Header, &[u8])> {
         let (head, code) = file.split_at_checked(Header::BYTES)?;
         let (magic, head) = head.split_first_chunk::<8>()?;
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_was_written() {
+    fn a_written_file_is_read() {
         assert_eq!(Header::read(&file(b"code")), Some((header(b"code"), &b"code"[..])));
         assert_eq!(Header::read(&file(b"")), Some((header(b""), &b""[..])));
     }
@@ -87,7 +88,7 @@ mod tests {
             let mut changed = file(&code);
             let at = at % changed.len();
             changed[at] ^= change;
-            // The ids of engine and component are compared with the wanted ones later.
+            // The identifiers of engine and component are compared later.
             let is_compared = (8..72).contains(&at);
             prop_assert_eq!(Header::read(&changed).is_some(), is_compared);
             prop_assert!(Header::read(&changed[..changed.len() - 1]).is_none());

@@ -1,4 +1,4 @@
-//! The requests of an instance to its core.
+//! Passes the outgoing requests of an instance to its core.
 
 use http::uri::{Authority, Scheme};
 use http::{HeaderName, Request, Response, Uri};
@@ -12,39 +12,39 @@ pub type OutgoingResult = Result<Response<WasiBody>, Error>;
 pub struct OutgoingRequest {
     /// The request.
     pub request: Request<WasiBody>,
-    /// Where it goes.
+    /// Its destination.
     pub to: Destination,
     /// Its time limits.
     pub options: RequestOptions,
-    /// Takes the answer.
+    /// The sender of the answer.
     pub reply: oneshot::Sender<OutgoingResult>,
 }
 
-/// Where an outgoing request goes.
+/// The destination of an outgoing request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// To an origin: a position in [`Hooks::origins`].
+    /// An origin: a position in [`Hooks::origins`].
     Origin(usize),
-    /// To the action that follows the component.
+    /// The action that follows the component.
     Next,
 }
 
-/// The authority that means the action after the component.
+/// The authority that stands for the action after the component.
 const NEXT: &str = "next";
 
-/// Takes the outgoing requests of an instance.
+/// The hooks of an instance for wasi:http.
 pub struct Hooks {
     /// An action follows the component.
     pub has_next: bool,
-    /// The origins that they may go to, such as `https://api.example.com`.
+    /// The allowed origins, such as `https://api.example.com`.
     pub origins: std::sync::Arc<[String]>,
-    /// Takes requests to allowed destinations.
+    /// The channel for requests to allowed destinations.
     pub outgoing_requests: Option<mpsc::UnboundedSender<OutgoingRequest>>,
 }
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
-/// The most pieces of a body that an instance may write before the first one is taken. So a short answer
+/// The most pieces of a body that an instance may write before the first one is read, so that a short answer
 /// needs no switch between core and instance for each piece.
 pub const WAITING_PIECES: usize = 4;
 
@@ -91,18 +91,18 @@ impl WasiHttpHooks for Hooks {
 }
 
 impl Hooks {
-    /// Where a request may go; `None`: nowhere.
+    /// The destination of a request; `None`: it is not allowed.
     fn destination(&self, uri: &Uri) -> Option<Destination> {
         if self.has_next && uri.authority().is_some_and(|authority| authority.as_str() == NEXT) {
             return Some(Destination::Next);
         }
-        let asked = origin_of(uri)?;
-        self.origins.iter().position(|origin| *origin == asked).map(Destination::Origin)
+        let requested = origin_of(uri)?;
+        self.origins.iter().position(|origin| *origin == requested).map(Destination::Origin)
     }
 }
 
-/// Whether no instance may set or see a field: those of wasmtime's list. To search that list costs more than
-/// all else that is done with a field.
+/// Whether an instance must not set or read a field. The names are those of wasmtime's list, which is slower
+/// to search.
 fn is_forbidden(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -118,22 +118,22 @@ fn is_forbidden(name: &HeaderName) -> bool {
     )
 }
 
-/// The origin of a URI in the form of the configuration: in lower case, without the scheme's own port.
+/// The origin of a URI in the form of the configuration: in lower case, without the default port.
 pub fn origin_of(uri: &Uri) -> Option<String> {
     let scheme = uri.scheme()?;
     let authority: &Authority = uri.authority()?;
-    // A user and password would not be sent, and could make one authority look like another.
+    // User information is not sent, and could make one authority look like another.
     if authority.as_str().contains('@') || authority.host().is_empty() {
         return None;
     }
-    let own_port = match scheme {
+    let default_port = match scheme {
         scheme if *scheme == Scheme::HTTP => 80,
         scheme if *scheme == Scheme::HTTPS => 443,
         _ => return None,
     };
     let host = authority.host().to_ascii_lowercase();
     Some(match authority.port_u16() {
-        Some(port) if port != own_port => format!("{scheme}://{host}:{port}"),
+        Some(port) if port != default_port => format!("{scheme}://{host}:{port}"),
         None if authority.as_str().len() > host.len() && !authority.as_str().ends_with(':') => return None,
         _ => format!("{scheme}://{host}"),
     })
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_compared_in_one_form() {
+    fn origins_are_normalised() {
         for (uri, origin) in [
             ("https://API.example.com/a?b", Some("https://api.example.com")),
             ("https://api.example.com:443/", Some("https://api.example.com")),

@@ -1,8 +1,8 @@
-//! `wasi:http/types` for components of 0.2: wasmtime's functions, but for those of each request.
+//! `wasi:http/types` for components of 0.2. Most functions are those of wasmtime.
 //!
-//! An incoming request and the bodies that an instance writes are resources of our own, because wasmtime's
-//! cost more than all else that a small component does: the request's fields are converted here only when the
-//! instance asks for them, and a body is one queue instead of two channels.
+//! The incoming request and the bodies that an instance writes are resources of this crate, because those of
+//! wasmtime cost more than the rest of a small request: here fields are converted only when the instance
+//! requests them, and a body is one queue instead of two channels.
 
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
@@ -19,7 +19,7 @@ use wasmtime_wasi_http::p2::{HeaderError, HeaderResult, HttpError, HttpResult};
 use wasmtime_wasi_http::{FieldMap, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpView as _};
 
 use crate::message;
-use crate::outflow::{BodyOf, OutgoingBody, outflow};
+use crate::outgoing_body::{BodyOf, OutgoingBody, outgoing_body};
 use crate::request_head::Head;
 use crate::state::State;
 use crate::streams;
@@ -36,18 +36,18 @@ impl HasData for HasHttpTypes {
 /// The resource `incoming-request`.
 struct IncomingRequest {
     head: Head,
-    /// The fields, once the instance has asked for them.
+    /// The fields, once the instance has requested them.
     fields: Option<FieldMap>,
     body: Option<WasiBody>,
 }
 
-/// Lets components import `wasi:http/types`. It takes the place of what wasmtime has added.
+/// Adds `wasi:http/types` to the linker, in place of the functions of wasmtime.
 pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     let options = LinkOptions::default();
     types::add_to_linker::<_, HasHttpTypes>(linker, &options.into(), |state| HttpTypes(state.http()))
 }
 
-/// Makes the resource for a request.
+/// Creates the resource for a request.
 pub fn push_request(
     table: &mut ResourceTable,
     head: Head,
@@ -57,7 +57,7 @@ pub fn push_request(
     Ok(Resource::new_own(request.rep()))
 }
 
-// The bindings are wasmtime's. They name its types for handles, but leave open what a handle stands for.
+// The bindings of wasmtime define the types of handles. The resources behind them may have other types.
 
 fn request_key(request: &Resource<HostIncomingRequest>) -> Resource<IncomingRequest> {
     Resource::new_own(request.rep())
@@ -67,8 +67,8 @@ fn body_key(body: &Resource<HostOutgoingBody>) -> Resource<OutgoingBody> {
     Resource::new_own(body.rep())
 }
 
-/// Defines functions that are wasmtime's own.
-macro_rules! of_wasmtime {
+/// Defines functions that call those of wasmtime.
+macro_rules! delegate_to_wasmtime {
     ($interface:ident: $(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
         $(fn $name(&mut self, $($argument: $kind),*) -> $result {
             types::$interface::$name(&mut self.0, $($argument),*)
@@ -77,7 +77,7 @@ macro_rules! of_wasmtime {
 }
 
 impl types::Host for HttpTypes<'_> {
-    of_wasmtime! { Host:
+    delegate_to_wasmtime! { Host:
         fn convert_error_code(error: HttpError) -> Result<types::ErrorCode>;
         fn convert_header_error(error: HeaderError) -> Result<types::HeaderError>;
         fn http_error_code(error: Resource<IoError>) -> Result<Option<types::ErrorCode>>;
@@ -85,7 +85,7 @@ impl types::Host for HttpTypes<'_> {
 }
 
 impl types::HostFields for HttpTypes<'_> {
-    of_wasmtime! { HostFields:
+    delegate_to_wasmtime! { HostFields:
         fn new() -> Result<Resource<FieldMap>>;
         fn from_list(entries: Vec<(String, Vec<u8>)>) -> HeaderResult<Resource<FieldMap>>;
         fn drop(fields: Resource<FieldMap>) -> Result<()>;
@@ -108,7 +108,7 @@ impl HttpTypes<'_> {
         Ok(Resource::new_own(self.0.table.push(body)?.rep()))
     }
 
-    /// Takes a body out of the table. Its stream must be closed.
+    /// Removes a body from the table. Its stream must be closed.
     fn take_body(&mut self, body: &Resource<HostOutgoingBody>) -> Result<OutgoingBody> {
         if self.0.table.get(&body_key(body))?.has_writer() {
             return Err(ResourceTableError::HasChildren.into());
@@ -142,7 +142,7 @@ impl types::HostIncomingRequest for HttpTypes<'_> {
             Some(fields) => fields.clone(),
             None => {
                 let fields = request.head.fields();
-                let fields = fields.ok_or_else(|| format_err!("the request has no form in wasi:http"))?;
+                let fields = fields.ok_or_else(|| format_err!("wasi:http cannot represent the request"))?;
                 request.fields.insert(FieldMap::new_immutable(self.0.hooks, fields)).clone()
             }
         };
@@ -163,7 +163,7 @@ impl types::HostIncomingRequest for HttpTypes<'_> {
     }
 }
 
-/// The length that fields declare; an error if that is none.
+/// The value of Content-Length; an error if it is invalid.
 fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, ()> {
     let mut values = fields.get_all(CONTENT_LENGTH).iter();
     match (values.next(), values.next()) {
@@ -174,7 +174,7 @@ fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, ()> {
 }
 
 impl types::HostOutgoingResponse for HttpTypes<'_> {
-    of_wasmtime! { HostOutgoingResponse:
+    delegate_to_wasmtime! { HostOutgoingResponse:
         fn new(fields: Resource<FieldMap>) -> Result<Resource<HostOutgoingResponse>>;
         fn status_code(response: Resource<HostOutgoingResponse>) -> Result<types::StatusCode>;
         fn set_status_code(
@@ -192,14 +192,14 @@ impl types::HostOutgoingResponse for HttpTypes<'_> {
         let (None, Ok(length)) = (&response.body, declared_length(&response.headers)) else {
             return Ok(Err(()));
         };
-        let (body, reader) = outflow(BodyOf::Answer, length);
+        let (body, reader) = outgoing_body(BodyOf::Answer, length);
         response.body = Some(WasiBody::new(reader));
         self.push_body(body).map(Ok)
     }
 }
 
 impl types::HostOutgoingRequest for HttpTypes<'_> {
-    of_wasmtime! { HostOutgoingRequest:
+    delegate_to_wasmtime! { HostOutgoingRequest:
         fn new(fields: Resource<FieldMap>) -> Result<Resource<HostOutgoingRequest>>;
         fn method(request: Resource<HostOutgoingRequest>) -> Result<types::Method>;
         fn set_method(
@@ -229,7 +229,7 @@ impl types::HostOutgoingRequest for HttpTypes<'_> {
         let (None, Ok(length)) = (&request.body, declared_length(&request.headers)) else {
             return Ok(Err(()));
         };
-        let (body, reader) = outflow(BodyOf::Request, length);
+        let (body, reader) = outgoing_body(BodyOf::Request, length);
         request.body = Some(WasiBody::new(reader));
         self.push_body(body).map(Ok)
     }
@@ -263,7 +263,7 @@ impl types::HostOutgoingBody for HttpTypes<'_> {
 }
 
 impl types::HostResponseOutparam for HttpTypes<'_> {
-    of_wasmtime! { HostResponseOutparam:
+    delegate_to_wasmtime! { HostResponseOutparam:
         fn set(
             out: Resource<HostResponseOutparam>,
             response: Result<Resource<HostOutgoingResponse>, types::ErrorCode>
@@ -276,7 +276,7 @@ impl types::HostResponseOutparam for HttpTypes<'_> {
 }
 
 impl types::HostIncomingResponse for HttpTypes<'_> {
-    of_wasmtime! { HostIncomingResponse:
+    delegate_to_wasmtime! { HostIncomingResponse:
         fn status(response: Resource<HostIncomingResponse>) -> Result<types::StatusCode>;
         fn headers(response: Resource<HostIncomingResponse>) -> Result<Resource<FieldMap>>;
         fn consume(
@@ -286,11 +286,11 @@ impl types::HostIncomingResponse for HttpTypes<'_> {
     }
 }
 
-/// The trailers of a message, once they are there.
+/// The trailers of a message, once they have arrived.
 type Trailers = Option<Result<Result<Option<Resource<FieldMap>>, types::ErrorCode>, ()>>;
 
 impl types::HostFutureTrailers for HttpTypes<'_> {
-    of_wasmtime! { HostFutureTrailers:
+    delegate_to_wasmtime! { HostFutureTrailers:
         fn subscribe(trailers: Resource<HostFutureTrailers>) -> Result<Resource<DynPollable>>;
         fn get(trailers: Resource<HostFutureTrailers>) -> Result<Trailers>;
         fn drop(trailers: Resource<HostFutureTrailers>) -> Result<()>;
@@ -298,29 +298,29 @@ impl types::HostFutureTrailers for HttpTypes<'_> {
 }
 
 impl types::HostIncomingBody for HttpTypes<'_> {
-    of_wasmtime! { HostIncomingBody:
+    delegate_to_wasmtime! { HostIncomingBody:
         fn stream(body: Resource<HostIncomingBody>) -> Result<Result<Resource<DynInputStream>, ()>>;
         fn finish(body: Resource<HostIncomingBody>) -> Result<Resource<HostFutureTrailers>>;
         fn drop(body: Resource<HostIncomingBody>) -> Result<()>;
     }
 }
 
-/// The answer to a request of an instance, once it is there.
+/// The answer to a request of an instance, once it has arrived.
 type Response = Option<Result<Result<Resource<HostIncomingResponse>, types::ErrorCode>, ()>>;
 
 impl types::HostFutureIncomingResponse for HttpTypes<'_> {
-    of_wasmtime! { HostFutureIncomingResponse:
+    delegate_to_wasmtime! { HostFutureIncomingResponse:
         fn get(response: Resource<HostFutureIncomingResponse>) -> Result<Response>;
         fn subscribe(response: Resource<HostFutureIncomingResponse>) -> Result<Resource<DynPollable>>;
         fn drop(response: Resource<HostFutureIncomingResponse>) -> Result<()>;
     }
 }
 
-/// A time of `request-options`.
+/// A timeout of `request-options`.
 type Time = Option<types::Duration>;
 
 impl types::HostRequestOptions for HttpTypes<'_> {
-    of_wasmtime! { HostRequestOptions:
+    delegate_to_wasmtime! { HostRequestOptions:
         fn new() -> Result<Resource<RequestOptions>>;
         fn connect_timeout(options: Resource<RequestOptions>) -> Result<Time>;
         fn set_connect_timeout(options: Resource<RequestOptions>, time: Time) -> Result<Result<(), ()>>;

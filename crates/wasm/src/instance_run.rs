@@ -1,7 +1,7 @@
-//! One request on its core: drives the instance and moves bodies.
+//! One request on its core: polls the instance and transfers bodies.
 //!
-//! The instance begins on the core. If it computes for longer than a tick, a thread continues, and the core
-//! waits for the answer.
+//! The instance starts on the core. If it computes for longer than a tick, it moves to a thread, and the core
+//! waits for its answer.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -24,19 +24,19 @@ use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::guest::{Reply, ReusableInstance};
 use crate::hooks::{Destination, OutgoingRequest};
-use crate::inflow::Feeder;
+use crate::incoming_body::Feeder;
 use crate::next::{self, NextAnswer};
-use crate::output::Logged;
+use crate::output::OutputLogger;
 use crate::state::ComputeLimit;
 use crate::{message, outgoing, threads, ticker};
 
-/// How long new requests of a component begin in a thread after one of them has computed for long.
-const LONG_FOR: Duration = Duration::from_secs(1);
+/// How long new requests of a component start in a thread after one of them has moved there.
+const THREAD_PERIOD: Duration = Duration::from_secs(1);
 
-/// The end of an instance's work for a request.
+/// The result of an instance's work for a request: the instance, or the error.
 pub type WorkResult = wasmtime::Result<Box<ReusableInstance>>;
 
-/// The work of an instance.
+/// The work of an instance for a request.
 pub type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 
 /// Why an instance has no answer.
@@ -44,39 +44,39 @@ pub type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 pub enum Failure {
     /// A trap, or an invalid answer.
     Fault(String),
-    /// The same, after it was refused memory.
+    /// The same, after the instance has reached its memory limit.
     Memory(String),
-    /// It has computed for too long, or has not answered in time.
+    /// A time limit was exceeded.
     Time(&'static str),
-    /// There is no room for another instance.
+    /// The limit of instances is reached.
     Full,
 }
 
-/// Outgoing requests, and the clients for them.
+/// Receives outgoing requests, with the clients for them.
 pub type OutgoingRequests = (mpsc::UnboundedReceiver<OutgoingRequest>, Rc<[Rc<dyn Handler>]>);
 
 /// The parts of a run.
 pub struct RunParts {
-    /// The work.
+    /// The work of the instance.
     pub work: Work,
-    /// It begins in a thread.
+    /// The instance starts in a thread.
     pub in_thread: bool,
-    /// Counts its time.
+    /// Limits the computing time.
     pub compute_limit: Arc<ComputeLimit>,
     /// The counts of the component.
     pub counts: Arc<Counts>,
-    /// Takes the request's body to the instance.
+    /// Passes the request's body to the instance.
     pub feed: Option<(Feeder, Receiver)>,
     /// Outgoing requests, and the clients for them.
     pub outgoing_requests: Option<OutgoingRequests>,
     /// The action that follows the component.
     pub next: Option<Rc<dyn NextHandler>>,
-    /// The request, without its body.
-    pub asked: Request,
-    /// The instance's standard output and error.
-    pub output: Logged,
-    /// Until this tick, requests of the component begin in a thread.
-    pub long_until: Arc<AtomicU64>,
+    /// The client's request, without its body.
+    pub client_request: Request,
+    /// Logs the instance's standard output and error.
+    pub output: OutputLogger,
+    /// Until this tick, requests of the component start in a thread.
+    pub thread_until: Arc<AtomicU64>,
 }
 
 /// A request in an instance.
@@ -89,29 +89,29 @@ pub struct InstanceRun {
     next: Option<Rc<dyn NextHandler>>,
     /// The answer of the next handler.
     pub next_answer: NextAnswer,
-    asked: Request,
-    long_until: Arc<AtomicU64>,
-    _output: Logged,
-    /// Why the instance has failed, once it has.
+    client_request: Request,
+    thread_until: Arc<AtomicU64>,
+    _output: OutputLogger,
+    /// The failure of the instance, once it has failed.
     failed: Option<Failure>,
-    /// The instance, once it has ended well.
+    /// The instance, once it has ended without an error.
     pub reusable: Option<Box<ReusableInstance>>,
 }
 
 enum Guest {
-    Here(Work),
-    There(JoinHandle<WorkResult>),
+    OnCore(Work),
+    InThread(JoinHandle<WorkResult>),
     Ended,
 }
 
-/// The part of an answer's body that was available at once.
+/// The part of an answer's body that was available without waiting.
 pub struct BufferedBody {
     /// Its pieces.
     pub pieces: Vec<Bytes>,
-    /// Field lines of trailers.
+    /// The field lines of the trailers.
     pub trailers: Vec<u8>,
-    /// There is no more.
-    pub is_all: bool,
+    /// The body has ended.
+    pub is_complete: bool,
 }
 
 impl InstanceRun {
@@ -125,35 +125,35 @@ impl InstanceRun {
             feed,
             outgoing_requests,
             next,
-            asked,
+            client_request,
             output,
-            long_until,
+            thread_until,
         } = parts;
         let mut run = InstanceRun {
-            guest: Guest::Here(work),
+            guest: Guest::OnCore(work),
             compute_limit,
             counts,
             feed,
             outgoing_requests,
             next,
             next_answer: NextAnswer::default(),
-            asked,
-            long_until,
+            client_request,
+            thread_until,
             _output: output,
             failed: None,
             reusable: None,
         };
         if in_thread {
-            run.go_on_in_thread();
+            run.move_to_thread();
         }
         run
     }
 
-    fn go_on_in_thread(&mut self) {
+    fn move_to_thread(&mut self) {
         self.guest = match std::mem::replace(&mut self.guest, Guest::Ended) {
-            Guest::Here(work) => {
-                match threads::go_on(LimitedWork { work, compute_limit: self.compute_limit.clone() }) {
-                    Some(handle) => Guest::There(handle),
+            Guest::OnCore(work) => {
+                match threads::spawn(LimitedWork { work, compute_limit: self.compute_limit.clone() }) {
+                    Some(handle) => Guest::InThread(handle),
                     None => Guest::Ended,
                 }
             }
@@ -161,7 +161,7 @@ impl InstanceRun {
         };
     }
 
-    /// Drives the instance and everything that belongs to it. Ready once it has ended.
+    /// Polls the instance, its outgoing requests and the request's body. Ready once the instance has ended.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let ended = self.poll_guest(context);
         self.send_outgoing(context);
@@ -188,24 +188,25 @@ impl InstanceRun {
             match outgoing_request.to {
                 Destination::Origin(origin) => {
                     if let Some(client) = clients.get(origin) {
-                        outgoing::carry_out(outgoing_request, client.clone(), &self.asked);
+                        outgoing::send(outgoing_request, client.clone(), &self.client_request);
                     }
                 }
                 Destination::Next => {
                     let Some(next) = self.next.clone() else { continue };
-                    // A component that has opened a body of its own may still read the client's: in a thread
-                    // it may not have asked for it yet.
-                    let is_unopened = outgoing_request.request.body().is_end_stream();
-                    let unread = self.feed.take_if(|(feeder, _)| is_unopened && feeder.is_unread());
+                    // If the outgoing request has a body, the component may copy the client's body into it,
+                    // even if it has not requested a piece yet.
+                    let is_empty_body = outgoing_request.request.body().is_end_stream();
+                    let unread = self.feed.take_if(|(feeder, _)| is_empty_body && feeder.is_unread());
                     let client_body = unread.map(|(_, receiver)| receiver);
-                    next::carry_out(outgoing_request, next, &self.asked, client_body, &self.next_answer);
+                    let (request, answer) = (&self.client_request, &self.next_answer);
+                    next::forward(outgoing_request, next, request, client_body, answer);
                 }
             }
         }
     }
 
     fn poll_guest(&mut self, context: &mut Context<'_>) -> Poll<Option<WorkResult>> {
-        if let Guest::Here(work) = &mut self.guest {
+        if let Guest::OnCore(work) = &mut self.guest {
             self.compute_limit.begin_turn();
             let polled = work.as_mut().poll(context);
             self.compute_limit.end_turn();
@@ -217,11 +218,11 @@ impl InstanceRun {
                 return Poll::Pending;
             }
             self.counts.moved.add(1);
-            self.long_until.store(ticker::now() + ticker::ticks_of(LONG_FOR), Ordering::Relaxed);
-            self.go_on_in_thread();
+            self.thread_until.store(ticker::now() + ticker::ticks_of(THREAD_PERIOD), Ordering::Relaxed);
+            self.move_to_thread();
         }
         match &mut self.guest {
-            Guest::There(handle) => {
+            Guest::InThread(handle) => {
                 let ended = ready!(Pin::new(handle).poll(context));
                 self.guest = Guest::Ended;
                 Poll::Ready(Some(ended.unwrap_or_else(|error| Err(wasmtime::format_err!("{error}")))))
@@ -230,8 +231,8 @@ impl InstanceRun {
         }
     }
 
-    /// Called when the body has ended: it is complete, unless the instance has failed.
-    fn poll_whole(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    /// Called at the end of the body, which is complete unless the instance has failed.
+    fn poll_complete(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         if self.compute_limit.has_failed() && self.failed.is_none() && !self.has_ended() {
             return self.poll(context);
         }
@@ -246,14 +247,14 @@ impl InstanceRun {
             return Failure::Full;
         }
         match self.compute_limit.memory_was_refused() {
-            true => Failure::Memory(format!("{error:#}; it has asked for more memory than 'memory' allows")),
+            true => Failure::Memory(format!("{error:#}; it requested more memory than 'memory' allows")),
             false => Failure::Fault(format!("{error:#}")),
         }
     }
 
     /// The request's id in logs.
     pub fn id(&self) -> Box<str> {
-        self.asked.id.clone()
+        self.client_request.id.clone()
     }
 
     /// Whether the instance has ended.
@@ -261,7 +262,7 @@ impl InstanceRun {
         matches!(self.guest, Guest::Ended)
     }
 
-    /// The head of the answer. The time limit applies only if it is not there at once.
+    /// Waits for the head of the answer. The timer is set only if the head is not available at once.
     pub async fn head(&mut self, reply: oneshot::Receiver<Reply>, limit: Duration) -> Result<Reply, Failure> {
         let mut reply = Some(reply);
         let mut poll = |context: &mut Context<'_>| {
@@ -271,14 +272,15 @@ impl InstanceRun {
                 None => Poll::Pending,
             };
             if let Poll::Ready(replied) = replied {
-                // It must not be polled again; without an answer, the end of the work gives the reason.
+                // The channel must not be polled again. Without an answer, the result of the work has the
+                // reason.
                 reply = None;
                 if let Ok(answer) = replied {
                     return Poll::Ready(Ok(answer));
                 }
             }
             match ready!(ended) {
-                Ok(()) => Poll::Ready(late_answer(reply.take())),
+                Ok(()) => Poll::Ready(answer_after_end(reply.take())),
                 Err(failure) => Poll::Ready(Err(failure)),
             }
         };
@@ -297,7 +299,7 @@ impl InstanceRun {
         if limit.is_zero() {
             return rest.await;
         }
-        let time = Err(Failure::Time("it has not begun its answer within answer_timeout"));
+        let time = Err(Failure::Time("it has not started its answer within answer_timeout"));
         tokio::time::timeout(limit, rest).await.unwrap_or(time)
     }
 
@@ -307,7 +309,7 @@ impl InstanceRun {
         body: &mut WasiBody,
         most_bytes: usize,
     ) -> Result<BufferedBody, Failure> {
-        let mut buffered = BufferedBody { pieces: Vec::new(), trailers: Vec::new(), is_all: false };
+        let mut buffered = BufferedBody { pieces: Vec::new(), trailers: Vec::new(), is_complete: false };
         let mut bytes = 0;
         poll_fn(|context| {
             let mut has_polled = self.has_ended();
@@ -328,8 +330,8 @@ impl InstanceRun {
                     }
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(body_failure(&error))),
                     Poll::Ready(None) => {
-                        buffered.is_all = true;
-                        return self.poll_whole(context);
+                        buffered.is_complete = true;
+                        return self.poll_complete(context);
                     }
                     Poll::Pending if has_polled => return Poll::Ready(Ok(())),
                     Poll::Pending => {
@@ -347,8 +349,8 @@ impl InstanceRun {
         Ok(buffered)
     }
 
-    /// Passes the rest of the body to the client as fast as it reads. `most_bytes` is how much may still
-    /// come, and `limit` the longest pause.
+    /// Sends the rest of the body to the client as fast as the client reads. `most_bytes` is the limit of the
+    /// rest, and `limit` the longest pause between two pieces.
     pub async fn stream(
         &mut self,
         body: WasiBody,
@@ -356,13 +358,13 @@ impl InstanceRun {
         most_bytes: u64,
         limit: Duration,
     ) -> Result<(), Failure> {
-        let mut flow = Flow { body, sender: Some(sender), left: most_bytes };
+        let mut transfer = BodyTransfer { body, sender: Some(sender), remaining_bytes: most_bytes };
         loop {
-            // Waiting for the client is not a pause of the instance.
-            if !poll_fn(|context| flow.poll_room(self, context)).await? {
+            // The limit does not apply to waiting for the client.
+            if !poll_fn(|context| transfer.poll_room(self, context)).await? {
                 return Ok(());
             }
-            let next = poll_fn(|context| flow.poll_piece(self, context));
+            let next = poll_fn(|context| transfer.poll_piece(self, context));
             let next = match limit.is_zero() {
                 true => next.await,
                 false => tokio::time::timeout(limit, next).await.unwrap_or(Err(Failure::Time(
@@ -373,7 +375,7 @@ impl InstanceRun {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(failure) => {
-                    if let Some(sender) = flow.sender.take() {
+                    if let Some(sender) = transfer.sender.take() {
                         sender.fail(io::Error::other("the component failed"));
                     }
                     return Err(failure);
@@ -382,7 +384,7 @@ impl InstanceRun {
         }
     }
 
-    /// Lets the instance end after its answer.
+    /// Waits for the end of the instance after its answer.
     pub async fn finish(&mut self, limit: Duration) -> Result<(), Failure> {
         let rest = poll_fn(|context| self.poll(context));
         match limit.is_zero() {
@@ -396,22 +398,22 @@ impl InstanceRun {
 
 impl Drop for InstanceRun {
     fn drop(&mut self) {
-        if let Guest::There(handle) = &self.guest {
+        if let Guest::InThread(handle) = &self.guest {
             handle.abort();
         }
     }
 }
 
 /// A body that is being sent to the client.
-struct Flow {
+struct BodyTransfer {
     body: WasiBody,
-    /// `None`: the whole body was passed on.
+    /// `None`: the whole body was sent.
     sender: Option<Sender>,
-    left: u64,
+    remaining_bytes: u64,
 }
 
-impl Flow {
-    /// Ready with true when the client accepts more, with false when it has disconnected.
+impl BodyTransfer {
+    /// Ready with true when the pipe to the client has room, with false when the client has disconnected.
     fn poll_room(&mut self, run: &mut InstanceRun, context: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
         let Some(sender) = &mut self.sender else { return Poll::Ready(Ok(false)) };
         if let Poll::Ready(ready) = sender.poll_ready(context) {
@@ -425,7 +427,7 @@ impl Flow {
         Poll::Pending
     }
 
-    /// Ready with true when a piece was passed on, with false when it was the last one.
+    /// Ready with true when a piece was sent, with false at the end or when the client has disconnected.
     fn poll_piece(
         &mut self,
         run: &mut InstanceRun,
@@ -434,10 +436,10 @@ impl Flow {
         let mut has_polled = run.has_ended();
         loop {
             match Pin::new(&mut self.body).poll_frame(context) {
-                Poll::Ready(Some(Ok(frame))) => return Poll::Ready(self.pass_on(Piece::of(frame))),
+                Poll::Ready(Some(Ok(frame))) => return Poll::Ready(self.forward(Piece::of(frame))),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(body_failure(&error))),
                 Poll::Ready(None) => {
-                    ready!(run.poll_whole(context))?;
+                    ready!(run.poll_complete(context))?;
                     if let Some(sender) = self.sender.take() {
                         sender.finish();
                     }
@@ -461,13 +463,13 @@ impl Flow {
         }
     }
 
-    fn pass_on(&mut self, piece: Piece) -> Result<bool, Failure> {
+    fn forward(&mut self, piece: Piece) -> Result<bool, Failure> {
         match piece {
             Piece::Bytes(bytes) => {
-                let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+                let Some(remaining) = self.remaining_bytes.checked_sub(bytes.len() as u64) else {
                     return Err(Failure::Fault("its answer is longer than 'body_size' allows".to_string()));
                 };
-                self.left = left;
+                self.remaining_bytes = remaining;
                 if let Some(sender) = &mut self.sender {
                     sender.push(bytes);
                 }
@@ -501,9 +503,9 @@ impl Piece {
     }
 }
 
-/// The answer of an instance that has ended. A task that has done much in one turn is told by tokio to wait,
-/// also for an answer that is there: for it, too, there is no later turn of the instance.
-fn late_answer(reply: Option<oneshot::Receiver<Reply>>) -> Result<Reply, Failure> {
+/// The answer of an instance that has ended. A task that has used up its cooperative budget gets `Pending`
+/// from tokio even if the answer has arrived, and the instance has no later turn.
+fn answer_after_end(reply: Option<oneshot::Receiver<Reply>>) -> Result<Reply, Failure> {
     let answer = reply.and_then(|mut reply| reply.try_recv().ok());
     answer.ok_or_else(|| Failure::Fault("it has ended without an answer".to_string()))
 }
@@ -512,7 +514,7 @@ fn body_failure(error: &Error) -> Failure {
     Failure::Fault(format!("the body of its answer broke off: {error}"))
 }
 
-/// Counts the time of work in a thread.
+/// Work in a thread, whose computing time is counted.
 struct LimitedWork {
     work: Work,
     compute_limit: Arc<ComputeLimit>,

@@ -22,15 +22,15 @@ use crate::bucket::Buckets;
 use crate::compiled::{self, LoadedComponent};
 use crate::guest::{self, Instance, ReusableInstance};
 use crate::hooks::Hooks;
-use crate::inflow::inflow;
+use crate::incoming_body::incoming_body;
 use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, RunParts};
-use crate::output::Logged;
+use crate::output::OutputLogger;
 use crate::request_head::Head;
 use crate::settings::{Origin, Settings};
 use crate::state::{self, ComputeLimit, Imports};
 use crate::{message, next, ticker};
 
-/// The most bytes of an answer that wait for a client.
+/// The most bytes of an answer that wait for the client.
 const PIPE_BYTES: usize = 128 * 1024;
 
 /// The longest answer that is sent as one piece.
@@ -42,7 +42,7 @@ const MOST_KEPT: usize = 64;
 /// A loaded component.
 pub struct Wasm {
     component: Arc<Component>,
-    /// Messages about its start, to be logged.
+    /// Messages of its start, which the first core logs.
     notes: Mutex<Vec<String>>,
 }
 
@@ -54,9 +54,9 @@ struct Component {
     origins: Arc<[String]>,
     computing: Duration,
     /// Requests in progress.
-    at_work: AtomicUsize,
-    /// Until this tick requests begin in a thread.
-    long_until: Arc<AtomicU64>,
+    requests_in_progress: AtomicUsize,
+    /// Until this tick, requests start in a thread.
+    thread_until: Arc<AtomicU64>,
 }
 
 impl Wasm {
@@ -71,8 +71,8 @@ impl Wasm {
             imports,
             origins: settings.outgoing.iter().map(|origin| origin.origin.clone()).collect(),
             computing: settings.limits.computing,
-            at_work: AtomicUsize::new(0),
-            long_until: Arc::default(),
+            requests_in_progress: AtomicUsize::new(0),
+            thread_until: Arc::default(),
             settings: Arc::new(settings),
         };
         Ok(Wasm { component: Arc::new(component), notes: Mutex::new(notes) })
@@ -123,7 +123,7 @@ impl Interface for Wasm {
 
 struct WasmOfCore {
     component: Arc<Component>,
-    /// For outgoing requests.
+    /// The clients for outgoing requests.
     clients: Rc<[Rc<dyn Handler>]>,
     /// Instances for later requests.
     #[allow(clippy::vec_box, reason = "an instance moves between here and a request often, and is large")]
@@ -144,7 +144,7 @@ struct RequestPermit(Arc<Component>);
 
 impl Component {
     fn permit(self: &Arc<Self>) -> Option<RequestPermit> {
-        let before = self.at_work.fetch_add(1, Ordering::Relaxed);
+        let before = self.requests_in_progress.fetch_add(1, Ordering::Relaxed);
         self.imports.counts.busy.add(1);
         let permit = RequestPermit(self.clone());
         (before < self.settings.limits.concurrency).then_some(permit)
@@ -153,7 +153,7 @@ impl Component {
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+        self.0.requests_in_progress.fetch_sub(1, Ordering::Relaxed);
         self.0.imports.counts.busy.take(1);
     }
 }
@@ -163,11 +163,11 @@ impl WasmOfCore {
         let id = request.id.clone();
         self.component.imports.counts.requests.add(1);
         let Some(permit) = self.component.permit() else {
-            return self.failed(&Failure::Full, &id);
+            return self.error_answer(&Failure::Full, &id);
         };
         match self.try_answer(request, permit).await {
             Ok(answer) => answer,
-            Err(failure) => self.failed(&failure, &id),
+            Err(failure) => self.error_answer(&failure, &id),
         }
     }
 
@@ -177,20 +177,20 @@ impl WasmOfCore {
         let (mut run, reply) = self.begin(request)?;
         let reply = run.head(reply, settings.limits.answer).await?;
         let (mut parts, mut body) = reply.map_err(Failure::Fault)?.into_parts();
-        let passes_body_on = parts.headers.remove(next::BODY_FIELD).is_some();
+        let forwards_body = parts.headers.remove(next::BODY_FIELD).is_some();
         let (mut answer, length) = message::answer(&parts).map_err(Failure::Fault)?;
         if message::has_no_body(answer.status) || is_head {
             answer.declared_length = length.filter(|_| answer.status != 204);
             drop(body);
-            self.keep_going(run, permit);
+            self.finish_in_background(run, permit);
             return Ok(answer);
         }
-        if passes_body_on && body.is_end_stream() {
+        if forwards_body && body.is_end_stream() {
             let Some(unread) = run.next_answer.take_unread() else {
-                return Err(Failure::Fault("there is no untouched body that it could pass on".to_string()));
+                return Err(Failure::Fault("the body that it forwards was read or is missing".to_string()));
             };
             drop(body);
-            self.keep_going(run, permit);
+            self.finish_in_background(run, permit);
             answer.body = unread.parts;
             answer.is_error_page = unread.error_page_of == Some(answer.status);
             answer.declared_length = unread.declared_length;
@@ -202,14 +202,12 @@ impl WasmOfCore {
         if most_bytes > 0 && bytes > most_bytes {
             return Err(Failure::Fault("its answer is longer than 'body_size' allows".to_string()));
         }
-        if buffered.is_all && buffered.trailers.is_empty() {
+        if buffered.is_complete && buffered.trailers.is_empty() {
             drop(body);
             if length.is_some_and(|length| length != bytes) {
-                return Err(Failure::Fault(
-                    "its answer is not as long as its Content-Length says".to_string(),
-                ));
+                return Err(Failure::Fault("its answer is not as long as its Content-Length".to_string()));
             }
-            self.keep_going(run, permit);
+            self.finish_in_background(run, permit);
             return Ok(answer.part(BodyPart::Bytes(joined(buffered.pieces))));
         }
         let left = if most_bytes == 0 { u64::MAX } else { most_bytes - bytes };
@@ -218,23 +216,23 @@ impl WasmOfCore {
         Ok(answer.part(BodyPart::Stream { body: receiver, length }))
     }
 
-    /// Begins a request in an instance.
+    /// Starts a request in an instance.
     fn begin(&self, mut request: Request) -> Result<(InstanceRun, oneshot::Receiver<guest::Reply>), Failure> {
         let component = &self.component;
         let receiver = request.take_body();
         let (feed, body): (_, WasiBody) = match request.body_length() {
-            Some(0) => (None, message::none()),
+            Some(0) => (None, message::empty_body()),
             _ => {
-                let (feeder, body) = inflow();
+                let (feeder, body) = incoming_body();
                 (Some((feeder, receiver)), body.boxed_unsync())
             }
         };
         let head = Head::of(&request);
         let mut head =
-            head.ok_or_else(|| Failure::Fault("the request has no form in wasi:http".to_string()))?;
+            head.ok_or_else(|| Failure::Fault("wasi:http cannot represent the request".to_string()))?;
         let next = request.next.take();
         if next.is_some() {
-            // The body bypasses the component, or becomes another one.
+            // The component may replace the body.
             head.hides_length = true;
         }
         let (hooks, outgoing_requests) = self.hooks(next.is_some());
@@ -242,7 +240,7 @@ impl WasmOfCore {
         let reusable = self.reusable_instances.borrow_mut().pop();
         let (instance, output) = match reusable {
             Some(mut reusable) => {
-                let output = state::renew(&mut reusable.store, hooks, compute_limit.clone());
+                let output = state::reset(&mut reusable.store, hooks, compute_limit.clone());
                 (Instance::Reused(reusable), output)
             }
             None => {
@@ -261,15 +259,15 @@ impl WasmOfCore {
         let (reply, replied) = oneshot::channel();
         let parts = RunParts {
             work: Box::pin(guest::serve(instance, head, body, reply)),
-            in_thread: ticker::now() < component.long_until.load(Ordering::Relaxed),
+            in_thread: ticker::now() < component.thread_until.load(Ordering::Relaxed),
             compute_limit,
             counts: component.imports.counts.clone(),
             feed,
             outgoing_requests,
             next,
-            asked: request,
-            output: Logged { output, name: self.name.clone(), server: self.server.clone() },
-            long_until: component.long_until.clone(),
+            client_request: request,
+            output: OutputLogger { output, name: self.name.clone(), server: self.server.clone() },
+            thread_until: component.thread_until.clone(),
         };
         Ok((InstanceRun::new(parts), replied))
     }
@@ -286,7 +284,7 @@ impl WasmOfCore {
         )
     }
 
-    /// Sends a longer answer.
+    /// Streams an answer.
     fn stream(
         self: Rc<Self>,
         mut run: InstanceRun,
@@ -301,22 +299,22 @@ impl WasmOfCore {
         for piece in buffered.pieces {
             sender.push(piece);
         }
-        if buffered.is_all {
+        if buffered.is_complete {
             sender.finish_with_trailers(buffered.trailers);
-            return self.keep_going(run, permit);
+            return self.finish_in_background(run, permit);
         }
         tokio::task::spawn_local(async move {
             match run.stream(body, sender, left, limit).await {
-                Ok(()) => self.keep_going(run, permit),
+                Ok(()) => self.finish_in_background(run, permit),
                 Err(failure) => {
-                    let _ = self.failed(&failure, &id);
+                    let _ = self.error_answer(&failure, &id);
                 }
             }
         });
     }
 
-    /// Runs after the answer: the instance may continue for a while, and may be kept.
-    fn keep_going(self: &Rc<Self>, mut run: InstanceRun, permit: RequestPermit) {
+    /// Waits for the end of the instance after its answer, and then keeps it for reuse.
+    fn finish_in_background(self: &Rc<Self>, mut run: InstanceRun, permit: RequestPermit) {
         if run.has_ended() {
             return self.keep(run);
         }
@@ -326,13 +324,13 @@ impl WasmOfCore {
             match run.finish(this.component.settings.limits.answer).await {
                 Ok(()) => this.keep(run),
                 Err(failure) => {
-                    let _ = this.failed(&failure, &id);
+                    let _ = this.error_answer(&failure, &id);
                 }
             }
         });
     }
 
-    /// Keeps the instance if it may answer another request.
+    /// Keeps the instance if it can answer another request.
     fn keep(&self, mut run: InstanceRun) {
         let Some(reusable) = run.reusable.take() else { return };
         let mut reusable_instances = self.reusable_instances.borrow_mut();
@@ -341,13 +339,14 @@ impl WasmOfCore {
         }
     }
 
-    fn failed(&self, failure: &Failure, id: &str) -> Answer {
+    /// Counts and logs a failure, and returns the answer for it.
+    fn error_answer(&self, failure: &Failure, id: &str) -> Answer {
         let (status, cause, reason) = match failure {
             Failure::Fault(reason) => (500, Cause::Fault, reason.as_str()),
             Failure::Memory(reason) => (500, Cause::Memory, reason.as_str()),
             Failure::Time(reason) => (504, Cause::Time, *reason),
             Failure::Full => {
-                (503, Cause::Full, "it has as many requests as 'concurrency' or the process allows")
+                (503, Cause::Full, "the limit of requests ('concurrency') or of instances is reached")
             }
         };
         self.component.imports.counts.add_failure(cause);

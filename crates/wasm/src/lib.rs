@@ -1,40 +1,39 @@
-//! WebAssembly components of the world `wasi:http/proxy` (0.2) and `wasi:http/service` (0.3), run by wasmtime
-//! in the server's process.
+//! WebAssembly components of the worlds `wasi:http/proxy` (0.2) and `wasi:http/service` (0.3). wasmtime runs
+//! them in the server's process.
 //!
 //! ```text
-//! compiled: a file -> machine code, kept on disk -> Component, ready to be instantiated
-//! interface: a request -> guest: an instance in its store -> the answer
+//! compiled: component file -> machine code, cached on disk -> Component -> instances
+//! interface: request -> guest: instance in its store -> answer
 //! ```
 //!
 //! | module | |
 //! |---|---|
 //! | `settings` | the settings of a route's component |
 //! | `runtime` | the engines and their linkers, at most two for the process |
-//! | `bucket` | keys and their values, shared by the instances of a site |
+//! | `bucket` | keys and values that the instances of a site share |
 //! | `keyvalue` | the operations of an instance on buckets |
-//! | `ticker` | the thread that counts time for all instances |
+//! | `ticker` | the thread that increments the epoch of the engines |
 //! | `compiled` | machine code of components, on disk and in memory |
 //! | `header` | the head of a file with machine code |
 //! | `state` | the data of a store: limits, WASI, hooks |
-//! | `hooks` | the requests of an instance to its core |
-//! | `inflow` | a body that the core passes to an instance |
-//! | `outflow` | a body that an instance of 0.2 writes |
+//! | `hooks` | passes outgoing requests of an instance to its core |
+//! | `incoming_body` | a body that an instance reads |
+//! | `outgoing_body` | a body that an instance of 0.2 writes |
 //! | `http_types` | `wasi:http/types` for components of 0.2 |
 //! | `streams` | `wasi:io/streams` for components of 0.2 |
 //! | `guest` | one request in an instance |
-//! | `threads` | threads for long computations, which would block a core |
-//! | `instance_run` | one request on its core: drives the instance and moves bodies |
-//! | `request_head` | the head of a request, for an instance |
-//! | `message` | converts answers from wasi:http |
+//! | `threads` | threads for computations that would block a core |
+//! | `instance_run` | one request on its core: polls the instance and transfers bodies |
+//! | `request_head` | converts the head of a request to wasi:http |
+//! | `message` | converts answers from wasi:http, and field lines |
 //! | `next` | the action that follows a component |
-//! | `answer_body` | the body of an answer of this server, for an instance |
-//! | `outgoing` | requests of instances, made by the server's own client |
-//! | `output` | standard output and error, as lines of the log |
+//! | `answer_body` | the body of an answer of this server, as a source for an instance |
+//! | `outgoing` | sends requests of instances through the server's client |
+//! | `output` | logs standard output and error |
 //! | `interface` | the interface and its handlers |
 //!
-//! An instance begins on the core that has the request. A computation that takes longer than a tick of the
-//! ticker continues in a thread beside the cores, and further requests of its component begin there for a
-//! while.
+//! An instance starts on the core that has the request. A computation that takes longer than a tick of the
+//! ticker moves to a separate thread, and for a while further requests of its component start in a thread.
 
 mod answer_body;
 mod bucket;
@@ -43,14 +42,14 @@ mod guest;
 mod header;
 mod hooks;
 mod http_types;
-mod inflow;
+mod incoming_body;
 mod instance_run;
 mod interface;
 mod keyvalue;
 mod message;
 mod next;
-mod outflow;
 mod outgoing;
+mod outgoing_body;
 mod output;
 mod request_head;
 mod runtime;

@@ -5,7 +5,7 @@ use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use touchstone_handler::answer::Answer;
 use wasmtime_wasi_http::WasiBody;
 
-/// Fields of an answer that belong to one connection, or that the server writes itself.
+/// Hop-by-hop fields of an answer, and fields that the server sets itself.
 const OWN_FIELDS: [&str; 12] = [
     "connection",
     "content-length",
@@ -21,12 +21,11 @@ const OWN_FIELDS: [&str; 12] = [
     "http2-settings",
 ];
 
-/// The head of an answer, and the length of its body if it is declared. The error says why the answer cannot
-/// be sent to a client.
+/// The head of an answer, and the declared length of its body. The error says why the answer is invalid.
 pub fn answer(parts: &http::response::Parts) -> Result<(Answer, Option<u64>), String> {
     let status = parts.status.as_u16();
     if !(200..=599).contains(&status) {
-        return Err(format!("it answers with status {status}, which is not that of an answer"));
+        return Err(format!("its answer has the invalid status {status}"));
     }
     let mut answer = Answer::new(status);
     append_lines(&parts.headers, &mut answer.fields);
@@ -48,7 +47,7 @@ pub fn has_no_body(status: u16) -> bool {
     matches!(status, 204 | 304)
 }
 
-/// The field lines of a message or of its trailers. Names and values have been checked when they were set.
+/// Appends the field lines of a message or of its trailers. Names and values were checked when they were set.
 pub fn append_lines(fields: &HeaderMap, lines: &mut Vec<u8>) {
     for (name, value) in fields {
         if OWN_FIELDS.contains(&name.as_str()) {
@@ -73,14 +72,14 @@ pub fn header_map(lines: &[u8]) -> Option<HeaderMap> {
     (!fields.is_empty()).then_some(fields)
 }
 
-/// No body. It needs no memory.
-pub fn none() -> WasiBody {
+/// An empty body, without an allocation.
+pub fn empty_body() -> WasiBody {
     use http_body_util::BodyExt as _;
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is complete.
-pub fn whole(bytes: Bytes) -> WasiBody {
+/// A complete body.
+pub fn full_body(bytes: Bytes) -> WasiBody {
     use http_body_util::BodyExt as _;
     http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_the_connection_are_left_out() {
+    fn hop_by_hop_fields_are_left_out() {
         let (parts, ()) = http::Response::builder()
             .status(201)
             .header("Content-Type", "text/plain")
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn invalid_answers_are_errors() {
         for (status, length) in [(100, "0"), (199, "0"), (600, "0"), (200, "1,1"), (200, "+1"), (200, "x")] {
             let response = http::Response::builder().status(status).header("Content-Length", length);
             let (parts, ()) = response.body(()).unwrap().into_parts();

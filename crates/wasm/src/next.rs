@@ -1,7 +1,7 @@
-//! The action that follows a component: passes a request on to it, and returns its answer.
+//! The action that follows a component: forwards a request to it, and returns its answer.
 //!
-//! A component passes a request on by sending it to the authority `next`. Bodies that it does not read bypass
-//! it: that of the request if it does not open it, and that of the answer if it says so.
+//! A component forwards a request by sending it to the authority `next`. Bodies that it does not read bypass
+//! it: the request's body if it does not open it, and the answer's body if it sets `BODY_FIELD`.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -20,19 +20,19 @@ use wasmtime_wasi_http::Error;
 
 use crate::answer_body::AnswerBody;
 use crate::hooks::{OutgoingRequest, OutgoingResult};
-use crate::inflow::{Feeder, inflow};
+use crate::incoming_body::{Feeder, incoming_body};
 use crate::{message, outgoing};
 
 /// The most bytes of a request's body that wait for the next handler.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// The field of an answer which says that the body is that of the next handler's answer.
+/// The field of an answer which requests that the body of the next handler's answer is forwarded.
 pub const BODY_FIELD: &str = "touchstone-body";
 
-/// Fields that frame a body.
-const FRAMING: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
+/// The fields that frame a body.
+const FRAMING_FIELDS: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
 
-/// The answer of the next handler, as long as its body was not taken.
+/// The answer of the next handler, until its body is taken.
 #[derive(Default, Clone)]
 pub struct NextAnswer {
     answer: Rc<RefCell<Option<UnreadAnswer>>>,
@@ -50,9 +50,9 @@ struct UnreadAnswer {
 pub struct BypassedBody {
     /// The body.
     pub parts: Vec<BodyPart>,
-    /// Its length in an answer without it.
+    /// The value of Content-Length in an answer without a body.
     pub declared_length: Option<u64>,
-    /// The answer was the built-in page of this error.
+    /// The status, if the answer is the built-in page of an error.
     pub error_page_of: Option<u16>,
 }
 
@@ -60,7 +60,7 @@ impl NextAnswer {
     /// The body of the next handler's answer, if the component has not read it.
     pub fn take_unread(&self) -> Option<BypassedBody> {
         let next_answer = self.answer.borrow_mut().take_if(|next_answer| next_answer.feeder.is_unread())?;
-        // The task that would feed the instance ends.
+        // Ends the task that passes the body to the instance.
         next_answer.feeder.wake();
         Some(BypassedBody {
             parts: next_answer.body.into_parts(),
@@ -70,22 +70,22 @@ impl NextAnswer {
     }
 }
 
-/// Passes a request on. `client_body` is the body of the client's request, if it is unread.
-pub fn carry_out(
+/// Forwards a request. `client_body` is the body of the client's request, if it is unread.
+pub fn forward(
     outgoing_request: OutgoingRequest,
     next: Rc<dyn NextHandler>,
-    asked: &Request,
+    client_request: &Request,
     client_body: Option<Receiver>,
     next_answer: &NextAnswer,
 ) {
     let OutgoingRequest { request, mut reply, .. } = outgoing_request;
     let (parts, body) = request.into_parts();
-    let passed_on = head(&parts, asked, body.is_end_stream(), client_body.is_some());
-    let mut details = RequestDetails::clone(asked);
+    let forwarded = head(&parts, client_request, body.is_end_stream(), client_body.is_some());
+    let mut details = RequestDetails::clone(client_request);
     let next_answer = next_answer.clone();
     tokio::task::spawn_local(async move {
         let answer = async {
-            details.received = Rc::new(passed_on?);
+            details.received = Rc::new(forwarded?);
             let receiver = match (client_body, body.is_end_stream()) {
                 (_, false) => {
                     let (sender, receiver) = pipe::pipe(PIPE_BYTES);
@@ -97,7 +97,7 @@ pub fn carry_out(
             };
             let answer = next.answer(Request::new(details, receiver)).await;
             let head = outgoing::head_of(&answer)?;
-            let (feeder, body) = inflow();
+            let (feeder, body) = incoming_body();
             *next_answer.answer.borrow_mut() = Some(UnreadAnswer {
                 feeder,
                 status: answer.status,
@@ -124,22 +124,22 @@ pub fn carry_out(
     });
 }
 
-/// The head of the request that is passed on: the request line of the client, and the fields of the
-/// component. A path, query or method that the rules have not judged is refused.
+/// The head of the forwarded request: the request line of the client, and the fields of the component.
+/// Another method, path or query is refused, because the access rules have not checked it.
 fn head(
     parts: &http::request::Parts,
-    asked: &Request,
-    is_unopened: bool,
+    client_request: &Request,
+    is_empty_body: bool,
     has_client_body: bool,
 ) -> Result<ReceivedHead, Error> {
-    if parts.method.as_str().as_bytes() != asked.received.method_text() {
+    if parts.method.as_str().as_bytes() != client_request.received.method_text() {
         return Err(Error::HttpRequestMethodInvalid);
     }
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    if path.as_bytes() != asked.path_and_query() {
+    if path.as_bytes() != client_request.path_and_query() {
         return Err(Error::HttpRequestUriInvalid);
     }
-    let received = &asked.received;
+    let received = &client_request.received;
     let mut buffer = Vec::with_capacity(received.buffer.len() + 64);
     buffer.extend_from_slice(received.head.request_line.of(&received.buffer));
     buffer.extend_from_slice(b"\r\n");
@@ -151,14 +151,14 @@ fn head(
         }
     };
     copy(&|name| name.eq_ignore_ascii_case(b"host"));
-    if is_unopened && has_client_body {
-        copy(&|name| FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
+    if is_empty_body && has_client_body {
+        copy(&|name| FRAMING_FIELDS.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
     }
     let mut fields = parts.headers.clone();
     fields.remove(HOST);
     let length = fields.remove(CONTENT_LENGTH);
     message::append_lines(&fields, &mut buffer);
-    match (is_unopened, length) {
+    match (is_empty_body, length) {
         (true, _) => {}
         (false, Some(length)) => {
             for piece in [b"Content-Length: ", length.as_bytes(), b"\r\n"] {

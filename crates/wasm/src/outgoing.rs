@@ -1,4 +1,4 @@
-//! Requests of instances, made by the server's own client.
+//! Sends requests of instances through the server's client.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,22 +19,22 @@ use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::answer_body::AnswerBody;
 use crate::hooks::{OutgoingRequest, OutgoingResult};
-use crate::inflow::inflow;
+use crate::incoming_body::incoming_body;
 use crate::message;
 
 /// The most bytes of a request's body that wait for the origin.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// How long to wait for an answer if the component sets no time.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// The time limit for an answer if the component sets none, and the longest one that it may set.
+const MOST_WAIT: Duration = Duration::from_secs(600);
 
-/// Makes a request of an instance, for which the server answers `asked`. The request ends when the instance
-/// does not wait for it any more.
-pub fn carry_out(outgoing_request: OutgoingRequest, client: Rc<dyn Handler>, asked: &Request) {
-    let details = RequestDetails::clone(asked);
+/// Sends a request of an instance that answers `client_request`. The request is cancelled when the instance
+/// no longer waits for it.
+pub fn send(outgoing_request: OutgoingRequest, client: Rc<dyn Handler>, client_request: &Request) {
+    let details = RequestDetails::clone(client_request);
     let OutgoingRequest { request, options, mut reply, .. } = outgoing_request;
     tokio::task::spawn_local(async move {
-        let wait = options.first_byte_timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+        let wait = options.first_byte_timeout.unwrap_or(MOST_WAIT).min(MOST_WAIT);
         let answered = tokio::time::timeout(wait, answer_of(client, request, details));
         tokio::select! {
             () = reply.closed() => {}
@@ -82,7 +82,7 @@ async fn answer_of(
     }
 }
 
-/// The head of a request in the form of a client.
+/// The head of a request, as if this server had received it; `None` if it is invalid.
 fn head(request: &http::request::Parts, has_no_body: bool) -> Option<ReceivedHead> {
     let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
@@ -112,7 +112,7 @@ fn head(request: &http::request::Parts, has_no_body: bool) -> Option<ReceivedHea
     is_whole.then(|| ReceivedHead { head, buffer: buffer.into() })
 }
 
-/// Passes a request's body to the client or handler as fast as the origin takes it.
+/// Sends a request's body to the handler as fast as the handler reads it.
 pub async fn upload(mut body: WasiBody, mut sender: Sender) {
     while let Some(frame) = body.frame().await {
         match frame.map(http_body::Frame::into_data) {
@@ -134,7 +134,7 @@ pub async fn upload(mut body: WasiBody, mut sender: Sender) {
 
 fn response(answer: Answer) -> OutgoingResult {
     if answer.is_error_page {
-        // This is the client's own error page: no origin has answered.
+        // An error page of this server: no origin has answered.
         return Err(match answer.status {
             503 => Error::ConnectionLimitReached,
             504 => Error::ConnectionTimeout,
@@ -145,9 +145,9 @@ fn response(answer: Answer) -> OutgoingResult {
     let head = head_of(&answer)?;
     let mut parts = AnswerBody::new(answer.body);
     let body = match parts.whole() {
-        Some(bytes) => message::whole(bytes),
+        Some(bytes) => message::full_body(bytes),
         None => {
-            let (mut feeder, body) = inflow();
+            let (mut feeder, body) = incoming_body();
             tokio::task::spawn_local(
                 async move { poll_fn(|context| feeder.poll(context, &mut parts)).await },
             );
@@ -157,7 +157,7 @@ fn response(answer: Answer) -> OutgoingResult {
     Ok(head.map(|()| body))
 }
 
-/// The head of an answer in the form for an instance.
+/// Converts the head of an answer to wasi:http.
 pub fn head_of(answer: &Answer) -> Result<Response<()>, Error> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(answer.status).map_err(|_| Error::HttpProtocolError)?;

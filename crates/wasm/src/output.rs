@@ -1,4 +1,4 @@
-//! Standard output and error of an instance, which become lines of the log.
+//! Standard output and error of an instance, which are logged.
 
 use std::io;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use touchstone_handler::handler::{Level, Server};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// The most bytes that a component may write at once.
+/// The most bytes of one write of a component.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The output of an instance, up to a limit. The rest is only counted.
+/// The output of an instance, up to a limit. Further bytes are counted and dropped.
 #[derive(Clone)]
 pub struct Output {
     written: Arc<Mutex<Written>>,
@@ -25,13 +25,13 @@ pub struct Output {
 struct Written {
     bytes: Vec<u8>,
     most_bytes: usize,
-    left_out: u64,
+    dropped_bytes: u64,
 }
 
 impl Output {
-    /// Keeps up to this many bytes.
+    /// An output that keeps up to this many bytes.
     pub fn new(most_bytes: usize) -> Output {
-        let written = Written { bytes: Vec::new(), most_bytes, left_out: 0 };
+        let written = Written { bytes: Vec::new(), most_bytes, dropped_bytes: 0 };
         Output { written: Arc::new(Mutex::new(written)) }
     }
 
@@ -39,37 +39,37 @@ impl Output {
         let written = &mut *self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = bytes.len().min(written.most_bytes - written.bytes.len());
         written.bytes.extend_from_slice(&bytes[..kept]);
-        written.left_out += (bytes.len() - kept) as u64;
+        written.dropped_bytes += (bytes.len() - kept) as u64;
     }
 
-    /// Takes the lines that were written. Control characters are escaped.
+    /// Removes and returns the written lines. Control characters are escaped.
     pub fn take_lines(&self) -> Vec<String> {
         let written = &mut *self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = std::mem::take(&mut written.bytes);
-        let left_out = std::mem::take(&mut written.left_out);
+        let dropped = std::mem::take(&mut written.dropped_bytes);
         let lines = bytes.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let mut lines: Vec<String> = lines
             .filter(|line| !line.is_empty())
             .map(|line| printable(&String::from_utf8_lossy(line)))
             .collect();
-        if left_out > 0 {
-            lines.push(format!("{left_out} bytes more are left out"));
+        if dropped > 0 {
+            lines.push(format!("{dropped} more bytes are not logged"));
         }
         lines
     }
 }
 
-/// Writes what an instance has written to the log when its request has ended.
-pub struct Logged {
-    /// What it has written.
+/// Writes the output of an instance to the log when it is dropped, at the end of the request.
+pub struct OutputLogger {
+    /// The output.
     pub output: Output,
     /// The name of the component.
     pub name: Rc<str>,
-    /// Provides the log.
+    /// The server, whose log is used.
     pub server: Rc<dyn Server>,
 }
 
-impl Drop for Logged {
+impl Drop for OutputLogger {
     fn drop(&mut self) {
         for line in self.output.take_lines() {
             self.server.log(Level::Information, "wasm output", &format!("{}: {line}", self.name));
@@ -146,7 +146,7 @@ mod tests {
         let output = Output::new(10);
         output.add(b"one\r\n\ntw");
         output.add(b"o\n\x1b[1mthree");
-        assert_eq!(output.take_lines(), ["one", "two", "9 bytes more are left out"]);
+        assert_eq!(output.take_lines(), ["one", "two", "9 more bytes are not logged"]);
         assert_eq!(output.take_lines(), [] as [&str; 0]);
     }
 

@@ -1,7 +1,7 @@
-//! The head of a request in the form for an instance.
+//! Converts the head of a request to wasi:http.
 //!
-//! Most components look at a few of its parts, or at none. So its fields are converted only when the instance
-//! asks for them.
+//! Most components read few of its fields, or none. So fields are converted only when the instance requests
+//! them.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use touchstone_handler::request::Request;
 use touchstone_http::request::FieldLine;
 use wasmtime_wasi_http::WasiBody;
 
-/// A head. It can be sent to another thread.
+/// The head of a request, which can be sent to another thread.
 pub struct Head {
     /// The method.
     pub method: Method,
@@ -23,17 +23,17 @@ pub struct Head {
     pub authority: Authority,
     /// Path and query.
     pub path: PathAndQuery,
-    /// The instance gets no Content-Length.
+    /// Content-Length is hidden from the instance.
     pub hides_length: bool,
     lines: Vec<FieldLine>,
-    /// The bytes that the lines lie in.
+    /// The buffer that contains the lines.
     buffer: Bytes,
     client: Option<IpAddr>,
     user: Option<Box<str>>,
 }
 
 impl Head {
-    /// The head of a request; `None` if wasi:http has no form for it.
+    /// The head of a request; `None` if wasi:http cannot represent it.
     pub fn of(request: &Request) -> Option<Head> {
         let authority = match &request.host {
             Some(host) if !host.is_empty() => Authority::from_maybe_shared(host.clone()).ok()?,
@@ -56,7 +56,7 @@ impl Head {
         })
     }
 
-    /// The fields; `None` if wasi:http has no form for one of them.
+    /// The fields; `None` if wasi:http cannot represent one of them.
     pub fn fields(&self) -> Option<HeaderMap> {
         let mut fields = HeaderMap::with_capacity(self.lines.len() + 3);
         for line in &self.lines {
@@ -82,7 +82,7 @@ impl Head {
         Some(fields)
     }
 
-    /// A request with this head; `None` if wasi:http has no form for it.
+    /// A request with this head; `None` if wasi:http cannot represent it.
     pub fn into_request(self, body: WasiBody) -> Option<WasiRequest<WasiBody>> {
         let mut request = WasiRequest::new(body);
         *request.headers_mut() = self.fields()?;

@@ -1,7 +1,7 @@
 //! The engines and their linkers, at most two for the process.
 //!
-//! Components of 0.2 have an engine of their own without support for concurrency. With it, wasmtime makes a
-//! task for each call from a component to the server and back, which costs more than all the rest of a call.
+//! Components of 0.2 use an engine without support for concurrency. With that support, wasmtime creates a
+//! task for each call between a component and the server, which costs more than the rest of the call.
 
 use std::sync::OnceLock;
 
@@ -21,20 +21,20 @@ pub const MOST_MEMORY_BYTES: usize = 1 << 30;
 /// The most entries of one table of a component.
 const MOST_TABLE_ENTRIES: usize = 100_000;
 
-/// How many bytes of an instance's memory are cleared instead of freed when it ends, so that the next one
-/// finds its pages there: the first bytes or, if the kernel can report which pages were written, those pages,
-/// wherever they are. Compilers put stack and heap far apart.
+/// The bytes of an instance's memory that are cleared instead of freed at its end, so that the next instance
+/// reuses the pages: the first bytes or, if the kernel can report the written pages, those pages. Compilers
+/// place stack and heap far apart.
 const KEPT_BYTES: usize = 128 << 10;
 const KEPT_BYTES_OF_WRITTEN: usize = 1 << 20;
 
-/// The same for a table.
+/// The bytes of a table that are cleared instead of freed.
 const KEPT_TABLE_BYTES: usize = 128 << 10;
 
-/// The stack of an instance, and of the calls from it.
+/// The stack of an instance, and the stack for it and its calls to the server.
 const WASM_STACK_BYTES: usize = 1 << 20;
 const STACK_BYTES: usize = 2 << 20;
 
-/// The version of the interfaces of WASI by which a component is called.
+/// The version of the WASI interfaces of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// 0.2: without concurrency.
@@ -45,13 +45,13 @@ pub enum Version {
 
 /// An engine and its linker.
 pub struct Runtime {
-    /// Compiles and runs.
+    /// Compiles and runs components.
     pub engine: Engine,
-    /// What components may import.
+    /// The functions that components may import.
     pub linker: Linker<State>,
 }
 
-/// The runtime of this process for a version. The error says why it cannot be made.
+/// The runtime of this process for a version. The error says why it cannot be created.
 pub fn of_process(version: Version) -> Result<&'static Runtime, String> {
     static P2: OnceLock<Result<Runtime, String>> = OnceLock::new();
     static P3: OnceLock<Result<Runtime, String>> = OnceLock::new();
@@ -65,7 +65,7 @@ pub fn of_process(version: Version) -> Result<&'static Runtime, String> {
 
 fn open(version: Version) -> wasmtime::Result<Runtime> {
     let mut config = config(version);
-    // If address space is limited, instances are allocated one by one, which is slower.
+    // Without enough address space for the pool, instances are allocated on demand, which is slower.
     let engine = Engine::new(&config)
         .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))?;
     let mut linker = Linker::new(&engine);
@@ -91,7 +91,7 @@ fn open(version: Version) -> wasmtime::Result<Runtime> {
 
 fn config(version: Version) -> Config {
     let mut pool = PoolingAllocationConfig::default();
-    let knows_written = PoolingAllocationConfig::is_pagemap_scan_available();
+    let has_pagemap_scan = PoolingAllocationConfig::is_pagemap_scan_available();
     pool.total_component_instances(MOST_INSTANCES)
         .total_core_instances(MOST_INSTANCES * 10)
         .total_memories(MOST_INSTANCES)
@@ -101,8 +101,8 @@ fn config(version: Version) -> Config {
         .table_elements(MOST_TABLE_ENTRIES)
         .max_component_instance_size(8 << 20)
         .max_core_instance_size(8 << 20)
-        .pagemap_scan(if knows_written { Enabled::Yes } else { Enabled::No })
-        .linear_memory_keep_resident(if knows_written { KEPT_BYTES_OF_WRITTEN } else { KEPT_BYTES })
+        .pagemap_scan(if has_pagemap_scan { Enabled::Yes } else { Enabled::No })
+        .linear_memory_keep_resident(if has_pagemap_scan { KEPT_BYTES_OF_WRITTEN } else { KEPT_BYTES })
         .table_keep_resident(KEPT_TABLE_BYTES);
     let mut config = Config::new();
     config
@@ -115,8 +115,8 @@ fn config(version: Version) -> Config {
         .memory_reservation(MOST_MEMORY_BYTES as u64)
         .memory_guard_size(0)
         .guard_before_linear_memory(false)
-        // Java and plug-ins in the same process have their own handlers for SIGSEGV, which would take a trap
-        // for a crash. With bounds checks no signal is needed.
+        // Java and plug-ins in the same process have their own handlers for SIGSEGV, which would treat a trap
+        // as a crash. Explicit bounds checks need no signals.
         .signals_based_traps(false)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config

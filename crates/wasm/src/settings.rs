@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use touchstone_handler::handler::Interface;
 
-/// A component and how it runs.
+/// A component and its environment.
 #[derive(Clone)]
 pub struct Settings {
-    /// The component.
+    /// The file of the component.
     pub component: PathBuf,
-    /// The directory for compiled components; `None`: they are compiled at each start.
+    /// The directory for compiled components; `None`: the component is compiled at each start.
     pub compiled: Option<PathBuf>,
-    /// Its environment.
+    /// Its environment variables.
     pub environment: Vec<(String, String)>,
     /// Its values of `wasi:config`.
     pub config: Vec<(String, String)>,
-    /// The name of the site, to which its buckets belong.
+    /// The name of the site that its buckets belong to.
     pub site: String,
     /// The name of the route.
     pub route: String,
-    /// The names of the buckets that `wasi:keyvalue` gives it.
+    /// The names of the buckets that it may open by `wasi:keyvalue`.
     pub buckets: Vec<String>,
-    /// Directories that it may read: its own name for each, and the directory.
+    /// Directories that it may read: the path in the component, and the directory.
     pub directories: Vec<(String, PathBuf)>,
     /// The origins that it may send requests to.
     pub outgoing: Vec<Origin>,
@@ -36,19 +36,19 @@ pub struct Settings {
 /// The limits of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory of an instance.
+    /// The most bytes of memory of an instance.
     pub memory_bytes: usize,
-    /// How long an instance may compute for a request.
+    /// The computing time of an instance for a request.
     pub computing: Duration,
     /// The time to the head of the answer, and between two pieces of its body; zero: no limit.
     pub answer: Duration,
     /// The most requests at the same time.
     pub concurrency: usize,
-    /// Bytes of the keys and values of a bucket.
+    /// The most bytes of the keys and values of a bucket.
     pub bucket_bytes: usize,
-    /// Bytes of the body of an answer; 0: no limit.
+    /// The most bytes of the body of an answer; 0: no limit.
     pub body_bytes: u64,
-    /// Bytes of standard output and error that are logged for a request.
+    /// The most bytes of standard output and error that are logged for a request.
     pub output_bytes: usize,
 }
 
@@ -57,6 +57,6 @@ pub struct Limits {
 pub struct Origin {
     /// The scheme and authority, such as `https://api.example.com`, in lower case.
     pub origin: String,
-    /// The client that makes the requests.
+    /// The client that sends the requests.
     pub client: Arc<dyn Interface>,
 }

@@ -1,4 +1,4 @@
-//! The data of a store: the limits of an instance, its WASI, and its hooks.
+//! The data of a store: the limits of an instance, its WASI context, and its hooks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::settings::Settings;
 use crate::ticker;
 
-/// The most handles that an instance may have of the server's resources.
+/// The most handles of an instance to resources of the server.
 const MOST_RESOURCES: usize = 16_384;
 
 /// The most bytes that one call of an instance may pass to the server.
@@ -26,41 +26,41 @@ const MOST_CALL_BYTES: usize = 8 << 20;
 /// The most bytes of the fields of one message.
 const MOST_FIELD_BYTES: usize = 128 << 10;
 
-/// Entries of all tables of an instance.
+/// The most entries of all tables of an instance.
 const MOST_TABLE_ENTRIES: usize = 200_000;
 
-/// After this many ticks, compiled code checks its time again.
+/// The number of ticks after which compiled code checks its time again.
 const TICKS_BETWEEN_CHECKS: u64 = 2;
 
 /// The length of a tick.
 const TICK_NANOSECONDS: u64 = ticker::TICK.as_nanos() as u64;
 
-/// The values behind the imports of a route's component.
+/// The values for the imports of a route's component.
 #[derive(Clone)]
 pub struct Imports {
     /// The values of `wasi:config`.
     pub config: Arc<WasiConfigVariables>,
     /// The buckets of `wasi:keyvalue`.
     pub buckets: Arc<Buckets>,
-    /// Where the component's instances are counted.
+    /// The counts of the component.
     pub counts: Arc<Counts>,
 }
 
 /// The data of a store.
 pub struct State {
     table: ResourceTable,
-    /// What `wasi:cli`, `wasi:filesystem` and other interfaces of wasmtime's own need, once one of them is
-    /// used.
+    /// The context for `wasi:cli`, `wasi:filesystem` and other interfaces of wasmtime; created at their first
+    /// use.
     wasi: Option<Box<WasiCtx>>,
     settings: Arc<Settings>,
     http: WasiHttpCtx,
-    /// Its requests to the core.
+    /// Its hooks for outgoing requests.
     pub hooks: Hooks,
     imports: Imports,
     limiter: Limiter,
     /// Its standard output and error.
     pub output: Output,
-    /// How long it has computed for its request.
+    /// Limits its computing time for the request.
     pub compute_limit: Arc<ComputeLimit>,
 }
 
@@ -94,9 +94,9 @@ impl WasiHttpView for State {
     }
 }
 
-/// Counts how long an instance computes. Only computing counts, not waiting: the thread's processor time,
-/// because a core or a thread stands still while others have the processors. Reading it is a system call, so
-/// a short turn on a core counts ticks.
+/// Counts and limits the computing time of an instance, without the time that it waits. It uses the thread's
+/// processor time, because the thread may be preempted. Reading that is a system call, so a short turn on a
+/// core counts ticks instead.
 pub struct ComputeLimit {
     /// Nanoseconds in earlier turns.
     spent: AtomicU64,
@@ -105,18 +105,18 @@ pub struct ComputeLimit {
     /// The thread's processor time when the present turn began, or was first checked, in nanoseconds; 0 on a
     /// core before that.
     since_of_thread: AtomicU64,
-    /// The nanoseconds that it may compute.
+    /// The limit in nanoseconds.
     most: u64,
     is_over: AtomicBool,
-    /// It has computed for so long that it should not continue on a core.
+    /// The turn was so long that the instance should continue in a thread.
     is_long: AtomicBool,
     memory_refused: AtomicBool,
-    /// The work has failed. Its body then ends in the same way as a complete one.
+    /// The instance has failed. Its body cannot show this: it ends like a complete one.
     has_failed: AtomicBool,
 }
 
 impl ComputeLimit {
-    /// A limit of this much computing.
+    /// A limit of this computing time.
     pub fn new(most: Duration) -> Arc<ComputeLimit> {
         Arc::new(ComputeLimit {
             spent: AtomicU64::new(0),
@@ -151,8 +151,8 @@ impl ComputeLimit {
         }
     }
 
-    /// The nanoseconds of the present turn. Compiled code checks its time after this many ticks at the
-    /// latest. If there were more ticks, it had no processor meanwhile.
+    /// The nanoseconds of the present turn. Compiled code checks its time after `TICKS_BETWEEN_CHECKS` ticks
+    /// at the latest; during further ticks it was preempted.
     fn turn(&self) -> u64 {
         match self.since_of_thread.load(Ordering::Relaxed) {
             0 => {
@@ -168,17 +168,17 @@ impl ComputeLimit {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Whether the last turn was long; then a thread should continue.
+    /// Whether the last turn was long, so that the instance should continue in a thread. Resets the flag.
     pub fn take_long(&self) -> bool {
         self.is_long.load(Ordering::Relaxed) && self.is_long.swap(false, Ordering::Relaxed)
     }
 
-    /// Called when the work has failed, before its body ends.
+    /// Called when the instance has failed, before its body ends.
     pub fn note_failure(&self) {
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// Whether the work has failed.
+    /// Whether the instance has failed.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
@@ -190,13 +190,13 @@ impl ComputeLimit {
 
     /// Called when compiled code checks its time.
     ///
-    /// Ticks alone do not tell whether it has computed: another program may have had the processor. So the
-    /// first check of a turn on a core begins to count processor time, and the second one decides.
+    /// Ticks also count time in which the thread was preempted. So the first check of a turn on a core starts
+    /// to count processor time, and the second one decides.
     fn check(&self) -> wasmtime::Result<UpdateDeadline> {
         ticker::note_busy();
         let is_counted = self.since_of_thread.load(Ordering::Relaxed) != 0;
         if !is_counted && ticker::now() == self.since.load(Ordering::Relaxed) {
-            // It was waiting meanwhile.
+            // No tick has passed in this turn: the instance was waiting before.
             return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_CHECKS));
         }
         let turn = self.turn();
@@ -271,7 +271,7 @@ impl Drop for Limiter {
     }
 }
 
-/// Makes a store for one instance.
+/// Creates the store of an instance.
 pub fn store(
     engine: &Engine,
     settings: &Arc<Settings>,
@@ -282,7 +282,7 @@ pub fn store(
     let output = Output::new(settings.limits.output_bytes);
     let wasi = match settings.directories.is_empty() {
         true => None,
-        // A directory that cannot be opened is an error of the request.
+        // If a directory cannot be opened, the request fails.
         false => {
             let mut wasi = wasi(settings, &output);
             for (name, directory) in &settings.directories {
@@ -328,7 +328,7 @@ fn wasi(settings: &Settings, output: &Output) -> WasiCtxBuilder {
 }
 
 /// Prepares the store of a kept instance for another request. Returns its new output.
-pub fn renew(store: &mut Store<State>, hooks: Hooks, compute_limit: Arc<ComputeLimit>) -> Output {
+pub fn reset(store: &mut Store<State>, hooks: Hooks, compute_limit: Arc<ComputeLimit>) -> Output {
     let state = store.data_mut();
     state.hooks = hooks;
     state.limiter.compute_limit = compute_limit.clone();
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_stands_still_spends_nothing() {
+    fn a_thread_that_sleeps_uses_no_computing_time() {
         let compute_limit = ComputeLimit::new(Duration::from_millis(20));
         compute_limit.begin_turn_in_thread();
         thread::sleep(Duration::from_millis(50));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_on_a_core_is_long_only_if_it_has_had_the_processor() {
+    fn a_turn_on_a_core_is_long_only_if_it_used_the_processor() {
         let compute_limit = ComputeLimit::new(Duration::from_secs(10));
         compute_limit.begin_turn();
         // Two ticks have passed.

@@ -1,7 +1,8 @@
-//! `wasi:io/streams` for components of 0.2: wasmtime's functions, but for a body that an instance writes.
+//! `wasi:io/streams` for components of 0.2: the functions of wasmtime, except for bodies that an instance
+//! writes.
 //!
-//! A body's stream is known here by its type. So a piece is written under one lock, and needs no future
-//! unless the instance must wait.
+//! The stream of such a body is recognised by its type. So a piece is written under one lock, without a
+//! future unless the instance must wait.
 
 use bytes::Bytes;
 use wasmtime::Result;
@@ -11,7 +12,7 @@ use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, OutputStream, StreamError, StreamResult, subscribe,
 };
 
-use crate::outflow::BodyWriter;
+use crate::outgoing_body::BodyWriter;
 use crate::state::State;
 
 /// The most bytes of one blocking write.
@@ -34,7 +35,7 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Lets components import `wasi:io`. It takes the place of what wasmtime has added.
+/// Adds `wasi:io` to the linker, in place of the functions of wasmtime.
 pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     error::add_to_linker::<_, HasTable>(linker, State::table)?;
     poll::add_to_linker::<_, HasTable>(linker, State::table)?;
@@ -85,7 +86,7 @@ impl Streams<'_> {
             return Ok(());
         }
         match body.write_ready().await {
-            // It is written; that nothing more is read is a matter of the next write.
+            // The piece is written. If the reader is dropped, the next write fails.
             Ok(_) | Err(StreamError::Closed) => Ok(()),
             Err(error) => Err(error),
         }
@@ -101,7 +102,7 @@ impl streams::Host for Streams<'_> {
 fn check_blocking_bytes(bytes: u64) -> StreamResult<()> {
     match bytes <= MOST_BLOCKING_BYTES {
         true => Ok(()),
-        false => Err(StreamError::trap("a blocking write may have 4096 bytes at most")),
+        false => Err(StreamError::trap("a blocking write must not exceed 4096 bytes")),
     }
 }
 

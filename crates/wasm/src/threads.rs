@@ -1,17 +1,17 @@
-//! Threads for computations that would block a core. Each computation yields at every tick, so all of them
-//! advance.
+//! Threads for computations that would block a core. Each computation yields at every tick, so that all make
+//! progress.
 
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-/// The niceness: cores have priority over these threads.
+/// The nice value: cores have priority over these threads.
 const NICENESS: i32 = 10;
 
-/// Continues a computation in one of the threads; `None` if no thread can be started, and the computation is
-/// lost.
-pub fn go_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<JoinHandle<T>> {
+/// Runs a computation in one of the threads. `None`: no thread can be started, and the computation is
+/// dropped.
+pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<JoinHandle<T>> {
     static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
     let threads = THREADS.get_or_init(|| start().ok()).as_ref()?;
     Some(threads.spawn(work))
@@ -23,7 +23,7 @@ fn start() -> std::io::Result<Runtime> {
         .worker_threads(count)
         .thread_name("wasm")
         .on_thread_start(|| {
-            // For this thread alone. If that is not permitted, the threads compete evenly with the cores.
+            // For this thread only. If it is not permitted, the threads have the priority of the cores.
             let _ = rustix::process::setpriority_process(None, NICENESS);
         })
         .enable_all()

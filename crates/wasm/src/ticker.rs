@@ -1,8 +1,7 @@
-//! The thread that counts time for all instances of the process.
+//! The thread that increments the epoch of the engines.
 //!
-//! Each tick increments the epochs of the engines. Compiled code compares the epoch with its deadline, so
-//! time limits cost neither a timer nor a thread for each request. While no instance runs, the thread is
-//! parked.
+//! Compiled code compares the epoch with its deadline, so a time limit needs no timer and no thread for each
+//! request. The thread is parked while no instance runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -28,7 +27,7 @@ pub fn now() -> u64 {
     TICKS.load(Ordering::Relaxed)
 }
 
-/// The ticks of a time, at least one.
+/// The number of ticks in a duration, at least one.
 pub fn ticks_of(time: Duration) -> u64 {
     let ticks = time.as_nanos() / TICK.as_nanos();
     u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
@@ -39,7 +38,7 @@ pub fn note_busy() {
     if IS_BUSY.load(Ordering::Relaxed) {
         return;
     }
-    // The thread does this in the opposite order: so one of them sees what the other has written.
+    // The thread accesses both flags in the opposite order, so at least one side sees the other's write.
     IS_BUSY.store(true, Ordering::SeqCst);
     if IS_PARKED.load(Ordering::SeqCst)
         && let Some(thread) = THREAD.get()
@@ -48,7 +47,7 @@ pub fn note_busy() {
     }
 }
 
-/// Counts time for this engine too. Starts the thread for the first one.
+/// Adds an engine. The first call starts the thread.
 pub fn start(engine: &Engine) -> std::io::Result<()> {
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
     if engines.is_empty() {
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_become_ticks() {
+    fn durations_are_converted_to_ticks() {
         assert_eq!(ticks_of(Duration::from_secs(2)), 2_000);
         assert_eq!(ticks_of(Duration::ZERO), 1);
     }

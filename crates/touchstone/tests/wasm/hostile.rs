@@ -19,7 +19,7 @@ fn what_fails_is_an_error_of_its_own_request() {
     for (target, status, reason) in [
         ("/trap", 500, "unreachable"),
         ("/loop", 504, "it has computed for longer than computing_timeout"),
-        ("/memory", 500, "it has asked for more memory than 'memory' allows"),
+        ("/memory", 500, "it requested more memory than 'memory' allows"),
         ("/resources", 500, ""),
         ("/recurse", 500, "call stack exhausted"),
         ("/silent", 500, "it has ended without an answer"),

@@ -116,7 +116,7 @@ fn output_is_logged_up_to_its_limit() {
     let tree = Tree::empty();
     let server = start(&tree, "output_size = 250\ncomputing_timeout = \"60s\"");
     assert_eq!(get(&server, "/print/10000"), done());
-    server.wait_for_error_line("the rest", |line| line.contains("999750 bytes more are left out"));
+    server.wait_for_error_line("the rest", |line| line.contains("999750 more bytes are not logged"));
     let lines = server.error_text().lines().filter(|line| line.contains("xxxxxxxxxx")).count();
     assert_eq!(lines, 3);
 }

@@ -205,7 +205,7 @@ fn components_are_compiled_once() {
     fs::write(file, &bytes).unwrap();
     let changed = server(&tree, "");
     assert_eq!(changed.get("/").status, 200);
-    changed.wait_for_error_line("a note", |line| line.contains("it does not fit and is written again"));
+    changed.wait_for_error_line("a note", |line| line.contains("it does not match and is written again"));
     bytes[middle] ^= 1;
     assert!(fs::read(file).unwrap() == bytes, "it is not written anew");
     // Nor is a directory that others may write to.

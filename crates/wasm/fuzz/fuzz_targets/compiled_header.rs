@@ -1,4 +1,4 @@
-//! Any file of machine code: no panic, and a header that is read equals the header that would be written.
+//! Parses any bytes as a file of machine code: no panic, and a parsed header is written back unchanged.
 #![no_main]
 
 #[path = "../../src/header.rs"]
@@ -12,7 +12,7 @@ fuzz_target!(|file: &[u8]| {
         assert_eq!([&header.write()[..], code].concat(), file);
         assert_eq!(header.code, sha256(code));
     }
-    // The same bytes as machine code that belongs to its header.
+    // The bytes as machine code with a matching header.
     let header =
         Header { engine: [0; 32], component: [1; 32], code: sha256(file), code_bytes: file.len() as u64 };
     let whole = [&header.write()[..], file].concat();

@@ -229,7 +229,7 @@ fn each_step_has_its_time() {
     let keys = |more: &str| format!("{}{more}\n", to(&[&silent], &[]));
     let server = proxy(&tree, &keys("response_timeout = \"100ms\""), "");
     assert_eq!(server.get("/app/").status, 504);
-    server.wait_for_error_line("which step", |line| line.contains("a response did not come within 0.1 s"));
+    server.wait_for_error_line("which step", |line| line.contains("no response was received within 0.1 s"));
     let server = proxy(&tree, &keys("total_timeout = \"100ms\""), "");
     assert_eq!(server.get("/app/").status, 504);
     // An origin that sends its head a byte at a time, each byte in time.
@@ -258,9 +258,9 @@ fn each_step_has_its_time() {
     });
     assert_eq!(client.answer().status, 504);
     // A name that does not exist.
-    let nowhere = proxy(&tree, "to = \"http://nobody.invalid:80\"\n", "");
+    let nowhere = proxy(&tree, "to = \"http://unknown.invalid:80\"\n", "");
     assert_eq!(nowhere.get("/app/").status, 502);
-    nowhere.wait_for_error_line("the name", |line| line.contains("cannot be looked up"));
+    nowhere.wait_for_error_line("the name", |line| line.contains("cannot be resolved"));
     // A connection that is never established: the queue of the listener is full.
     let full = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&full, 0).unwrap();

@@ -89,7 +89,7 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     let keys = format!("to = \"https://{}\"\nhandshake_timeout = \"200ms\"\n", http.address);
     let server = proxy(&tree, &keys, "");
     assert_eq!(server.get("/app/").status, 504);
-    server.wait_for_error_line("which step", |line| line.contains("TLS was not agreed on"));
+    server.wait_for_error_line("which step", |line| line.contains("the TLS handshake was not completed"));
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn a_body_that_breaks_off_is_never_whole() {
         ("/app/breaks", "its stream was reset: H3_INTERNAL_ERROR"),
         ("/app/breaks-connection", "it closed the connection: H3_INTERNAL_ERROR"),
         ("/app/short", "shorter than its Content-Length"),
-        ("/app/stalls", "nothing more came within 0.3 s"),
+        ("/app/stalls", "no further bytes were received within 0.3 s"),
     ] {
         let mut client = server.connect();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -193,7 +193,7 @@ fn time_limits_hold() {
     let tree = Tree::standard();
     let server = before(&tree, &origin, "response_timeout = \"300ms\"\n");
     assert_eq!(server.get("/app/silent").status, 504);
-    server.wait_for_error_line("why", |line| line.contains("a response did not come within 0.3 s"));
+    server.wait_for_error_line("why", |line| line.contains("no response was received within 0.3 s"));
     assert_eq!(server.get("/app/").status, 200);
     let server = before(&tree, &origin, "total_timeout = \"300ms\"\n");
     assert_eq!(server.get("/app/silent").status, 504);
@@ -247,7 +247,7 @@ fn where_udp_does_not_pass_another_origin_answers() {
     assert!(clients.iter_mut().all(|client| client.answer().status == 504));
     drop(clients);
     alone.wait_for_error_line("why", |line| {
-        line.contains("no answer came by QUIC (is UDP to its port let through?) within 0.3 s")
+        line.contains("no answer over QUIC (is UDP to its port allowed?) within 0.3 s")
     });
     let origin = Http3Origin::start();
     let other = format!(", \"https://{}\"", origin.address);

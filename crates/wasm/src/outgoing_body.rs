@@ -1,6 +1,6 @@
-//! A body that an instance of 0.2 writes, and the server reads.
+//! A body that an instance of 0.2 writes and the server reads.
 //!
-//! It holds a few pieces under one lock, because a body is mostly written in one turn and read afterwards.
+//! It is a short queue under one lock: most bodies are written in one turn and read afterwards.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,15 +19,15 @@ use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 
 use crate::hooks::{PIECE_BYTES, WAITING_PIECES};
 
-/// The most pieces at a time. When so many are there, the instance waits.
+/// The capacity of the queue, in pieces. If it is full, the instance waits.
 const MOST_PIECES: usize = WAITING_PIECES + 1;
 
-/// Whose body it is.
+/// The message of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyOf {
-    /// That of a request that the instance sends.
+    /// A request that the instance sends.
     Request,
-    /// That of its answer.
+    /// The answer of the instance.
     Answer,
 }
 
@@ -36,61 +36,61 @@ pub struct OutgoingBody {
     shared: Arc<Shared>,
 }
 
-/// The stream of such a body, which the instance writes to.
+/// The stream that the instance writes to.
 pub struct BodyWriter {
     shared: Arc<Shared>,
 }
 
-/// The server's end.
+/// The end that the server reads.
 pub struct BodyReader {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     of: BodyOf,
-    /// The length that its Content-Length declares.
+    /// The value of Content-Length.
     declared_length: Option<u64>,
-    state: Mutex<OutflowState>,
+    state: Mutex<OutgoingState>,
 }
 
-struct OutflowState {
+struct OutgoingState {
     pieces: VecDeque<Bytes>,
-    /// Bytes that were written.
+    /// The number of written bytes.
     written: u64,
     writer: WriterState,
     end: End,
-    reader_is_gone: bool,
+    is_reader_dropped: bool,
     reader: Option<Waker>,
     waiting_writer: Option<Waker>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriterState {
-    /// The instance has not asked for it.
-    Untaken,
+    /// The instance has not opened the stream.
+    NotOpened,
     Open,
     Closed,
 }
 
 enum End {
-    /// More may come.
+    /// The body has not ended.
     Open,
-    /// Nothing follows the pieces.
+    /// It ends after the pieces.
     Finished,
-    /// These trailers follow them.
+    /// These trailers follow the pieces.
     Trailers(HeaderMap),
-    /// It is not complete.
-    BrokenOff,
+    /// It is incomplete.
+    Incomplete,
 }
 
-/// Makes a body.
-pub fn outflow(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyReader) {
-    let state = Mutex::new(OutflowState {
+/// Creates a body and its reader.
+pub fn outgoing_body(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyReader) {
+    let state = Mutex::new(OutgoingState {
         pieces: VecDeque::new(),
         written: 0,
-        writer: WriterState::Untaken,
+        writer: WriterState::NotOpened,
         end: End::Open,
-        reader_is_gone: false,
+        is_reader_dropped: false,
         reader: None,
         waiting_writer: None,
     });
@@ -99,7 +99,7 @@ pub fn outflow(of: BodyOf, declared_length: Option<u64>) -> (OutgoingBody, BodyR
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, OutflowState> {
+    fn lock(&self) -> MutexGuard<'_, OutgoingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,8 +119,8 @@ impl Shared {
         }
     }
 
-    /// Adds a piece. There must be room for it.
-    fn add(&self, state: &mut OutflowState, bytes: Bytes) -> StreamResult<()> {
+    /// Adds a piece. The queue must have room for it.
+    fn add(&self, state: &mut OutgoingState, bytes: Bytes) -> StreamResult<()> {
         let written = state.written.saturating_add(bytes.len() as u64);
         state.written = written;
         if self.declared_length.is_some_and(|declared| written > declared) {
@@ -134,7 +134,7 @@ impl Shared {
     }
 }
 
-impl OutflowState {
+impl OutgoingState {
     fn has_room(&self) -> bool {
         self.pieces.len() < MOST_PIECES
     }
@@ -147,51 +147,51 @@ fn wake(waker: &mut Option<Waker>) {
 }
 
 impl OutgoingBody {
-    /// Its stream; `None` if it was taken before.
+    /// Opens its stream; `None` if it was opened before.
     pub fn writer(&self) -> Option<BodyWriter> {
         let state = &mut *self.shared.lock();
-        if state.writer != WriterState::Untaken {
+        if state.writer != WriterState::NotOpened {
             return None;
         }
         state.writer = WriterState::Open;
         Some(BodyWriter { shared: self.shared.clone() })
     }
 
-    /// Whether its stream still exists. Then it must not end.
+    /// Whether its stream is still open. The body must not end before the stream is closed.
     pub fn has_writer(&self) -> bool {
         self.shared.lock().writer == WriterState::Open
     }
 
-    /// Ends the body. It is an error if it is not as long as declared.
+    /// Ends the body. The error is a length that differs from the declared one.
     pub fn finish(self, trailers: Option<HeaderMap>) -> Result<(), ErrorCode> {
         let written = self.shared.lock().written;
         if self.shared.declared_length.is_some_and(|declared| written != declared) {
-            self.shared.end(End::BrokenOff);
+            self.shared.end(End::Incomplete);
             return Err(self.shared.length_error(written));
         }
         self.shared.end(trailers.map_or(End::Finished, End::Trailers));
         Ok(())
     }
 
-    /// Breaks the body off.
+    /// Ends the body as incomplete.
     pub fn abort(self) {
-        self.shared.end(End::BrokenOff);
+        self.shared.end(End::Incomplete);
     }
 }
 
 impl Drop for OutgoingBody {
     fn drop(&mut self) {
-        // Of an instance that has ended or failed: what runs the instance knows which of them.
+        // The instance has ended or failed; `InstanceRun` distinguishes both.
         self.shared.end(End::Finished);
     }
 }
 
 impl BodyWriter {
-    /// Writes a piece if there is room for it. Returns true if there is room for another one afterwards, and
-    /// the bytes if there was none.
+    /// Writes a piece if there is room for it. Returns whether there is room for another one; if there was no
+    /// room, returns the bytes.
     pub fn try_write(&self, bytes: Bytes) -> StreamResult<Result<bool, Bytes>> {
         let state = &mut *self.shared.lock();
-        if state.reader_is_gone {
+        if state.is_reader_dropped {
             return Err(StreamError::Closed);
         }
         if !state.has_room() || bytes.len() > PIECE_BYTES {
@@ -213,7 +213,7 @@ impl Pollable for BodyWriter {
     async fn ready(&mut self) {
         poll_fn(|context| {
             let state = &mut *self.shared.lock();
-            if state.reader_is_gone || state.has_room() {
+            if state.is_reader_dropped || state.has_room() {
                 return Poll::Ready(());
             }
             state.waiting_writer = Some(context.waker().clone());
@@ -228,18 +228,18 @@ impl OutputStream for BodyWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         match self.try_write(bytes)? {
             Ok(_) => Ok(()),
-            // The instance has not asked how much it may write.
+            // The instance has not called `check-write` first.
             Err(_) => Err(StreamError::Trap(format_err!("write exceeded budget"))),
         }
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        if self.shared.lock().reader_is_gone { Err(StreamError::Closed) } else { Ok(()) }
+        if self.shared.lock().is_reader_dropped { Err(StreamError::Closed) } else { Ok(()) }
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
         let state = self.shared.lock();
-        match state.reader_is_gone {
+        match state.is_reader_dropped {
             true => Err(StreamError::Closed),
             false => Ok(if state.has_room() { PIECE_BYTES } else { 0 }),
         }
@@ -267,7 +267,7 @@ impl Body for BodyReader {
             }
             End::Finished => Poll::Ready(None),
             End::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
-            End::BrokenOff => Poll::Ready(Some(Err(Error::HttpProtocolError))),
+            End::Incomplete => Poll::Ready(Some(Err(Error::HttpProtocolError))),
         }
     }
 }
@@ -275,7 +275,7 @@ impl Body for BodyReader {
 impl Drop for BodyReader {
     fn drop(&mut self) {
         let state = &mut *self.shared.lock();
-        state.reader_is_gone = true;
+        state.is_reader_dropped = true;
         state.pieces.clear();
         wake(&mut state.waiting_writer);
     }
@@ -291,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_and_trailers_arrive() {
-        let (body, reader) = outflow(BodyOf::Answer, Some(10));
+        let (body, reader) = outgoing_body(BodyOf::Answer, Some(10));
         let mut writer = body.writer().unwrap();
         assert!(body.writer().is_none());
         writer.write(TEXT).unwrap();
@@ -310,7 +310,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_body_waits_for_its_reader() {
-        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
         for at in 1..=MOST_PIECES {
             assert_eq!(writer.check_write().unwrap(), PIECE_BYTES);
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_is_not_as_long_as_declared_is_an_error() {
-        let (body, mut reader) = outflow(BodyOf::Answer, Some(6));
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, Some(6));
         let mut writer = body.writer().unwrap();
         writer.write(TEXT).unwrap();
         drop(writer);
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(reader.frame().await.unwrap().unwrap().into_data().unwrap(), TEXT);
         assert!(reader.frame().await.unwrap().is_err());
 
-        let (body, mut reader) = outflow(BodyOf::Request, Some(4));
+        let (body, mut reader) = outgoing_body(BodyOf::Request, Some(4));
         let mut writer = body.writer().unwrap();
         assert!(matches!(writer.write(TEXT), Err(StreamError::LastOperationFailed(_))));
         drop(writer);
@@ -348,8 +348,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_is_missing_is_no_error_here_but_an_abort_is() {
-        let (body, mut reader) = outflow(BodyOf::Answer, None);
+    async fn a_missing_end_is_no_error_but_an_abort_is() {
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
         writer.write(Bytes::from(vec![0; PIECE_BYTES])).unwrap();
         assert!(matches!(writer.write(Bytes::from(vec![0; PIECE_BYTES + 1])), Err(StreamError::Trap(_))));
@@ -357,15 +357,15 @@ mod tests {
         assert!(reader.frame().await.unwrap().is_ok());
         assert!(reader.frame().await.is_none());
 
-        let (body, mut reader) = outflow(BodyOf::Answer, None);
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         body.abort();
         assert!(reader.frame().await.unwrap().is_err());
         assert!(reader.frame().await.is_none());
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_gone_closes_the_stream() {
-        let (body, reader) = outflow(BodyOf::Answer, None);
+    async fn dropping_the_reader_closes_the_stream() {
+        let (body, reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
         drop(reader);
         assert!(matches!(writer.check_write(), Err(StreamError::Closed)));

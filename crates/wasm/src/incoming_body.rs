@@ -1,7 +1,7 @@
 //! A body that the core passes to an instance, which may run in another thread.
 //!
-//! It holds one piece. The core takes a piece from the sender only when the instance waits for one, so a
-//! client is not asked for a body that is never read.
+//! It holds one piece. The core polls the source only when the instance requests a piece, so that the client
+//! gets no 100 (Continue) for a body that is never read.
 
 use std::io;
 use std::pin::Pin;
@@ -14,14 +14,14 @@ use wasmtime_wasi_http::Error;
 
 use crate::message;
 
-/// The instance's end.
-pub struct Inflow {
-    state: Arc<Mutex<InflowState>>,
+/// The end that the instance reads.
+pub struct IncomingBody {
+    state: Arc<Mutex<IncomingState>>,
 }
 
-/// The core's end.
+/// The end that the core writes.
 pub struct Feeder {
-    state: Arc<Mutex<InflowState>>,
+    state: Arc<Mutex<IncomingState>>,
 }
 
 /// The source of the pieces.
@@ -29,7 +29,7 @@ pub trait Source {
     /// The next piece; `None` at the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 
-    /// The trailers, once the end was received: field lines.
+    /// The field lines of the trailers, after the end.
     fn take_trailers(&mut self) -> Vec<u8>;
 }
 
@@ -44,23 +44,23 @@ impl Source for touchstone_handler::pipe::Receiver {
 }
 
 #[derive(Default)]
-struct InflowState {
+struct IncomingState {
     piece: Option<Result<Frame<Bytes>, Error>>,
-    is_wanted: bool,
-    has_given: bool,
+    is_requested: bool,
+    has_delivered: bool,
     has_ended: bool,
-    reader_is_gone: bool,
+    is_reader_dropped: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-/// Makes both ends.
-pub fn inflow() -> (Feeder, Inflow) {
+/// Creates both ends of a body.
+pub fn incoming_body() -> (Feeder, IncomingBody) {
     let state = Arc::default();
-    (Feeder { state: Arc::clone(&state) }, Inflow { state })
+    (Feeder { state: Arc::clone(&state) }, IncomingBody { state })
 }
 
-fn lock(state: &Mutex<InflowState>) -> MutexGuard<'_, InflowState> {
+fn lock(state: &Mutex<IncomingState>) -> MutexGuard<'_, IncomingState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -71,15 +71,15 @@ fn wake(waker: &mut Option<Waker>) {
 }
 
 impl Feeder {
-    /// Passes pieces on when they are wanted. Ready when there is no more to do.
+    /// Passes pieces on request. Ready when the body has ended or is no longer read.
     pub fn poll(&mut self, context: &mut Context<'_>, source: &mut dyn Source) -> Poll<()> {
         loop {
             {
                 let state = &mut *lock(&self.state);
-                if state.reader_is_gone || state.has_ended {
+                if state.is_reader_dropped || state.has_ended {
                     return Poll::Ready(());
                 }
-                if !state.is_wanted || state.piece.is_some() {
+                if !state.is_requested || state.piece.is_some() {
                     state.writer = Some(context.waker().clone());
                     return Poll::Pending;
                 }
@@ -95,21 +95,21 @@ impl Feeder {
             let state = &mut *lock(&self.state);
             state.piece = piece;
             state.has_ended = has_ended;
-            state.is_wanted = false;
-            state.has_given = true;
+            state.is_requested = false;
+            state.has_delivered = true;
             wake(&mut state.reader);
         }
     }
 }
 
 impl Feeder {
-    /// Whether the instance has not asked for the body.
+    /// Whether the instance has not requested any piece.
     pub fn is_unread(&self) -> bool {
         let state = lock(&self.state);
-        !(state.is_wanted || state.has_ended || state.piece.is_some() || state.has_given)
+        !(state.is_requested || state.has_ended || state.piece.is_some() || state.has_delivered)
     }
 
-    /// Wakes what polls this.
+    /// Wakes the task that polls this.
     pub fn wake(&self) {
         wake(&mut lock(&self.state).writer);
     }
@@ -126,7 +126,7 @@ impl Drop for Feeder {
     }
 }
 
-impl Body for Inflow {
+impl Body for IncomingBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -142,17 +142,17 @@ impl Body for Inflow {
         if state.has_ended {
             return Poll::Ready(None);
         }
-        state.is_wanted = true;
+        state.is_requested = true;
         state.reader = Some(context.waker().clone());
         wake(&mut state.writer);
         Poll::Pending
     }
 }
 
-impl Drop for Inflow {
+impl Drop for IncomingBody {
     fn drop(&mut self) {
         let state = &mut *lock(&self.state);
-        state.reader_is_gone = true;
+        state.is_reader_dropped = true;
         wake(&mut state.writer);
     }
 }
@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_before_it_is_wanted() {
+    fn no_piece_is_taken_before_it_is_requested() {
         let (mut sender, mut receiver) = pipe::pipe(10);
         sender.push(Bytes::from_static(b"abc"));
-        let (mut feeder, mut body) = inflow();
+        let (mut feeder, mut body) = incoming_body();
         assert!(poll_once(&mut feeder, &mut receiver).is_pending());
         assert_eq!(sender.held_bytes(), 3);
         let mut next = Box::pin(async move { body.frame().await.map(|frame| frame.unwrap().into_data()) });
@@ -192,7 +192,7 @@ mod tests {
         sender.push(Bytes::from_static(b"abc"));
         sender.push(Bytes::from_static(b"def"));
         sender.finish_with_trailers(b"Digest: x\r\n".to_vec());
-        let (mut feeder, body) = inflow();
+        let (mut feeder, body) = incoming_body();
         let feed = poll_fn(|context| feeder.poll(context, &mut receiver));
         let (collected, ()) = tokio::join!(body.collect(), feed);
         let collected = collected.unwrap();
@@ -201,15 +201,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_breaks_off_is_an_error() {
+    async fn an_incomplete_body_is_an_error() {
         let (mut sender, mut receiver) = pipe::pipe(10);
         sender.push(Bytes::from_static(b"abc"));
         drop(sender);
-        let (mut feeder, body) = inflow();
+        let (mut feeder, body) = incoming_body();
         let feed = poll_fn(|context| feeder.poll(context, &mut receiver));
         let (collected, ()) = tokio::join!(body.collect(), feed);
         assert!(collected.is_err());
-        let (feeder, body) = inflow();
+        let (feeder, body) = incoming_body();
         drop(feeder);
         assert!(body.collect().await.is_err());
     }
