@@ -1,6 +1,6 @@
-//! Digits as a person reads them.
+//! The format of numbers for readers.
 
-/// A number with its thousands apart, before the point: `61,234.5`.
+/// Formats a number with thousands separators: `61,234.5`.
 pub fn thousands_apart(number: &str) -> String {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));

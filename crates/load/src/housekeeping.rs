@@ -1,4 +1,4 @@
-//! The periodic work of an engine thread, every few milliseconds: progress, the caller's stop, time limits.
+//! The periodic work of an engine thread: progress, the caller's stop, time limits.
 
 use crate::client::ClientState;
 use crate::clock::ThreadTime;
@@ -8,13 +8,13 @@ use crate::recent_latency::HAND_OVER_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
-/// The interval of the work of a thread that is not tied to a socket: progress, the caller's stop, time
-/// limits. A timer of the thread brings an event then. Waits for sockets have no timeout: it would be in
-/// milliseconds, and the kernel would have to set and clear a timer for each wait.
+/// The interval of the periodic work. A timer of the thread produces an event when it is due. Waits for
+/// sockets have no timeout, because it would be in milliseconds, and the kernel would set and clear a timer
+/// for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
-    /// The work every few milliseconds, independent of the sockets.
+    /// Does the periodic work, which is independent of the sockets.
     pub(crate) fn do_housekeeping(&mut self) {
         self.check_for_stop();
         self.note_window_edges();
@@ -42,7 +42,7 @@ impl Engine<'_> {
         if !shared.progress.stop.load(Ordering::Relaxed) {
             return;
         }
-        // The first thread that sees the stop sets the end for all of them.
+        // The first thread that observes the stop sets the end for all threads.
         let _ = shared.stopped_ns.compare_exchange(0, self.now_ns, Ordering::Relaxed, Ordering::Relaxed);
         let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
         self.stop_ns = self.stop_ns.min(stopped_ns);
@@ -58,8 +58,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the requests whose time is over. Coarse on purpose: a timer for each request would cost more than
-    /// it is worth.
+    /// Ends the requests that have exceeded the time limit. All clients are checked at intervals, because a
+    /// timer for each request would be expensive.
     fn sweep_time_limits(&mut self) {
         let timeout_ns = nanoseconds(self.shared.plan.timeout);
         for index in 0..self.clients.len() {

@@ -1,4 +1,4 @@
-//! The machine on which a plan will run: its processors, the limit of open files, local ports.
+//! The resources of the machine: processors, the limit of open files, local ports.
 
 use crate::plan::PlanError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,7 +30,7 @@ fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes sure that `needed` files can be open; raises the soft limit towards the hard one if necessary.
+/// Ensures that `needed` files can be open; raises the soft limit if necessary.
 pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
@@ -49,7 +49,7 @@ pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     })
 }
 
-/// The ports that the kernel gives to outgoing connections.
+/// The range of the ports of outgoing connections.
 pub(crate) fn local_port_range() -> Option<(u16, u16)> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut numbers = text.split_ascii_whitespace();

@@ -1,5 +1,4 @@
-//! A request of a virtual client from its start to its end, and what follows that: the next one, now or
-//! later.
+//! The cycle of a virtual client: the start and the end of a request, and the time of the next one.
 
 use crate::answer::Answer;
 use crate::arrivals::Arrival;
@@ -16,23 +15,24 @@ use crate::target::HttpVersion;
 use rustix::io::Errno;
 use rustix::net::connect;
 
-/// The pause of a client after a connection that was refused or broke, so that a dead server is not hammered.
+/// The pause of a client after a refused or aborted connection, so that an unavailable server is not flooded
+/// with connections.
 const PAUSE_AFTER_ERROR_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
-    /// A client's moment has come.
+    /// Handles the expired timer of a client.
     pub(crate) fn on_timer(&mut self, index: usize, due_ns: u64) {
         match &self.load_model {
             LoadModel::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
             LoadModel::Open(_) if self.has_more_to_ask(index) => {
                 self.start_request(index, due_ns, self.now_ns, false);
             }
-            // It has rested after an error.
+            // The client has paused after an error.
             LoadModel::Open(_) => self.take_due_arrival(index),
         }
     }
 
-    /// A user has arrived, and this client is that user now.
+    /// Starts the session of an arrival with this client.
     pub(crate) fn begin_session(&mut self, index: usize, arrival: Arrival, has_waited: bool) {
         let requests = match self.shared.plan.session {
             None => 1,
@@ -49,20 +49,20 @@ impl Engine<'_> {
         self.start_request(index, arrival.at_ns, self.now_ns, has_waited);
     }
 
-    /// Whether the client's session continues after what it asked for last, or the page.
+    /// Whether the client's session, page or redirect continues after its last request.
     fn has_more_to_ask(&self, index: usize) -> bool {
         let client = &self.clients[index];
         client.session_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
     }
 
-    /// What is still to be asked for of the client's page, first of all.
+    /// The next request of the client's page.
     fn next_of_page(&self, index: usize) -> Option<usize> {
         let page = self.clients[index].page;
         self.shared.requests[page.first].then.get(page.made).copied()
     }
 
-    /// The client's next request: of its page, as long as there is one, then what has arrived, or one that is
-    /// chosen.
+    /// Selects the client's next request: the target of a redirect, the next request of its page, the request
+    /// of a recorded arrival, or one chosen by weight.
     fn choose(&mut self, index: usize) -> usize {
         if std::mem::take(&mut self.clients[index].is_redirected) {
             return self.clients[index].request;
@@ -87,7 +87,7 @@ impl Engine<'_> {
         first
     }
 
-    /// Starts the client's next request. `intended_ns` is where its latency begins.
+    /// Starts the client's next request. Its latency begins at `intended_ns`.
     fn start_request(&mut self, index: usize, intended_ns: u64, now_ns: u64, has_waited: bool) {
         if self.left_to_start == 0 {
             return;
@@ -114,7 +114,7 @@ impl Engine<'_> {
         self.send_request(index, now_ns);
     }
 
-    /// Sends the request, on the connection that there is or on a new one.
+    /// Sends the request on the open connection or on a new one.
     fn send_request(&mut self, index: usize, now_ns: u64) {
         let client = &mut self.clients[index];
         let request = &self.shared.requests[client.request];
@@ -133,11 +133,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Begins a new connection.
+    /// Opens a new connection.
     ///
-    /// On the loopback interface the handshake of TCP is over when connect returns, and the requests of
-    /// several connections are then sent one right after the other: a waiting server is woken once for all of
-    /// them, and waking it costs more than sending.
+    /// On the loopback interface the TCP handshake is done when `connect` returns. The requests of several
+    /// connections are then sent together, so that a waiting server is woken once for all of them: waking it
+    /// costs more than sending.
     pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
         let target = &self.targets[self.connections[index].target];
         if target.version == HttpVersion::Http3 {
@@ -174,15 +174,15 @@ impl Engine<'_> {
         }
     }
 
-    /// The answer is complete: it is checked, counted, and the client continues.
+    /// Checks and counts a complete answer; then the client continues.
     pub(crate) fn complete(&mut self, index: usize, answer: &Answer) {
         let now_ns = now_ns();
         self.now_ns = now_ns;
         let client = &mut self.clients[index];
         let connection = &mut self.connections[client.connection];
         let expected = &self.shared.requests[client.request].expected;
-        // On a connection of HTTP/2, or with pipelining, there may be other requests; its end is handled
-        // where it is received.
+        // A connection of HTTP/2 or 3, or one with pipelining, may have other requests. Its end is handled
+        // when it is received.
         let streams = self.streams;
         let is_shared = connection
             .layers
@@ -237,13 +237,12 @@ impl Engine<'_> {
         self.rest(index, now_ns, 0);
     }
 
-    /// The class of the request that a client is at.
+    /// The class of a client's current request.
     pub(crate) fn class_of(&self, client: usize) -> usize {
         self.shared.requests[self.clients[client].request].expected.class
     }
 
-    /// Ends the request that is under way as failed, and its connection with it unless other requests are on
-    /// it.
+    /// Fails the active request, and closes its connection unless other requests use it.
     pub(crate) fn fail(&mut self, index: usize, failure: impl Into<Failure>) {
         let connection = self.clients[index].connection;
         if self.connections[connection].layers.is_some() {
@@ -254,7 +253,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends everything that is under way on a connection.
+    /// Fails all active requests on a connection.
     pub(crate) fn fail_connection(&mut self, connection: usize, failure: impl Into<Failure>) {
         if self.connections[connection].layers.is_some() {
             self.fail_layered(connection, failure);
@@ -264,7 +263,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The request has failed; its connection is closed or kept.
+    /// Records the failure of a request whose connection was already handled.
     pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
         let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
@@ -284,10 +283,10 @@ impl Engine<'_> {
         self.end_session_without_value(index);
     }
 
-    /// The connection broke under a request that may have been answered in part. On a kept connection, before
-    /// any byte of an answer, the server has most likely closed it between two requests: a request that may
-    /// be repeated is sent once more on a new one (RFC 9112, section 9.3.1), with its latency counted from
-    /// its first start.
+    /// Handles an aborted connection with an active request. If the connection was kept and no byte of the
+    /// answer was received, the server has most likely closed it between two requests. An idempotent request
+    /// is then sent once more on a new connection (RFC 9112, section 9.3.1), and its latency begins at its
+    /// first start.
     pub(crate) fn broken(&mut self, index: usize, was_reused: bool, is_untouched: bool) {
         let client = &mut self.clients[index];
         let may_repeat = self.shared.requests[client.request].is_idempotent;
@@ -309,7 +308,7 @@ impl Engine<'_> {
         self.send_request(index, now_ns());
     }
 
-    /// The request is over; the next request starts now or at its time.
+    /// Ends the active request. The next request starts now or at its time.
     fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         self.note_messages(index);
         self.under_way -= 1;
@@ -335,7 +334,7 @@ impl Engine<'_> {
                 if curve.is_above(level, now_s) {
                     return self.think(index, now_ns, pause_ns);
                 }
-                // The stage has fewer clients: this one pauses until a later stage.
+                // The stage has fewer clients: this client pauses until a later stage.
                 if let Some(next_s) = curve.next_above(level, now_s) {
                     self.timers.set(self.shared.times.start_ns + (next_s * 1e9) as u64, index);
                 }
@@ -355,8 +354,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time; within a page or a session it is
-    /// that of the next request.
+    /// Starts the client's next request after its think time. Within a page or a session, it is the think
+    /// time of the next request.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         let next = self.next_of_page(index);
         let mut think_ns = match next {
@@ -373,7 +372,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The client takes on the arrival that waits longest, or waits for the next.
+    /// Assigns the oldest waiting arrival to the client, or marks the client as idle.
     fn take_due_arrival(&mut self, index: usize) {
         let LoadModel::Open(arrivals) = &mut self.load_model else { return };
         if let Some(arrival) = arrivals.next_for(index) {
@@ -381,7 +380,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the client's own connections; those of a group stay as long as one of it works.
+    /// Closes the client's connections. Those of a group remain open while one of its clients is active.
     fn close_connections(&mut self, index: usize) {
         let group = index / self.streams;
         let clients = group * self.streams..((group + 1) * self.streams).min(self.clients.len());
@@ -397,7 +396,7 @@ fn geometric(mean: f64, fraction: f64) -> u64 {
     if mean <= 1.0 {
         return 1;
     }
-    // The chance that a session ends with any one of its requests is 1 / mean.
+    // The probability that a session ends after a request is 1 / mean.
     1 + ((1.0 - fraction).ln() / (1.0 - 1.0 / mean).ln()) as u64
 }
 

@@ -1,4 +1,5 @@
-//! A run from its plan to its outcome: one thread for each core is started, and their records are merged.
+//! The execution of a plan: one thread for each processor is started, and the records of the threads are
+//! merged into the outcome.
 
 use crate::choice::WeightedChoice;
 use crate::clock::now_ns;
@@ -17,22 +18,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use touchstone_session::Script;
 
-/// A thread that is busier than this is at its limit: its figures are partly its own.
+/// A thread with a higher processor use is at its limit, which affects the figures.
 const BUSY_THREAD: f64 = 0.9;
-/// A thread that waits longer than this part of the time for its processor shares it with other programs.
+/// A thread that waits for its processor for a larger share of the time shares it with other programs.
 const WAITING_THREAD: f64 = 0.1;
-/// If fewer than this part of the due arrivals were made, the rate was not kept.
+/// If a smaller share of the due arrivals was started, the rate was not reached.
 const KEPT_RATE: f64 = 0.99;
 
-/// Carries out a plan. Blocks until the length is over and the requests under way are answered or past their
-/// time limit; or until [`Progress::stop`], within 100 ms.
+/// Executes a plan. Blocks until the length is over and the active requests have ended; after
+/// [`Progress::stop`], returns within 100 ms.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
     let ready = PreparedRun::new(plan, Portion::whole(plan))?;
     ready.run_at(now_ns() + ready.time_to_prepare_ns(), progress)
 }
 
-/// A plan, or a portion of one, that is checked and whose requests are written: it can be started at a given
-/// moment.
+/// A checked plan, or a portion of one, with encoded requests. It can be started at a given time.
 pub struct PreparedRun<'a> {
     plan: &'a Plan,
     portion: Portion,
@@ -44,8 +44,8 @@ pub struct PreparedRun<'a> {
 }
 
 impl<'a> PreparedRun<'a> {
-    /// Checks and prepares. The plan's processors are those of this machine, one for each thread of the
-    /// portion.
+    /// Checks and prepares a plan. The plan's processors are those of this machine, one for each thread of
+    /// the portion.
     pub fn new(plan: &'a Plan, portion: Portion) -> Result<PreparedRun<'a>, PlanError> {
         let warnings = plan.check_portion(&portion)?;
         let (requests, script) = prepare(plan)?;
@@ -53,18 +53,18 @@ impl<'a> PreparedRun<'a> {
         Ok(PreparedRun { plan, portion, requests, tls, choice, script, warnings })
     }
 
-    /// Facts that a reader of the figures should know, a sentence each.
+    /// Warnings for the reader of the figures, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How long before its start the run must be begun: by then every thread has prepared its clients, so
-    /// that all start together.
+    /// The time between the call of [`PreparedRun::run_at`] and the start of the run that the threads need to
+    /// prepare their clients, so that all of them start together.
     pub fn time_to_prepare_ns(&self) -> u64 {
         10_000_000 + self.portion.client_count(self.plan) as u64 * 5_000
     }
 
-    /// Runs as [`run`] does, from a moment on the monotonic clock.
+    /// Executes the plan as [`run`] does. The run starts at this time of the monotonic clock.
     pub fn run_at(&self, start_ns: u64, progress: &Progress) -> Result<Outcome, PlanError> {
         let plan = self.plan;
         let shared = Shared {
@@ -129,7 +129,7 @@ fn run_threads(shared: &Shared<'_>, portion: &Portion) -> Result<Vec<ThreadOutco
     })
 }
 
-/// The share of one thread: its clients, and of the requests if they are limited.
+/// The share of one thread: its clients, and its part of a limited number of requests.
 fn share(plan: &Plan, thread: usize, threads: usize) -> ThreadShare {
     let share = |number: usize| {
         plan.request_limit.map(|limit| (u128::from(limit) * number as u128 / threads as u128) as u64)
@@ -151,7 +151,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         .is_some_and(|limit| threads.iter().map(ThreadOutcome::ended).sum::<u64>() >= limit)
     {
         let last_ns = threads.iter().map(|thread| thread.record.last_ended_ns).max().unwrap_or_default();
-        // A request that ended at the last moment is within the window.
+        // The window includes the last ended request.
         times = times.ended_at(last_ns + 1);
     }
     let mut record = Record::new(shared.plan, times, 0);
@@ -214,7 +214,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
 }
 
-/// Where the server did not behave as the plan assumes.
+/// Warnings about a server that does not behave as the plan assumes.
 fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     let mut signs = Vec::new();
     if record.stream_waits > 0 {
@@ -226,7 +226,7 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     }
     let HandshakeCounts { full, resumed } = record.handshakes;
     let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
-    // The first connections of all clients have no session to resume.
+    // The first connections of the clients have no session to resume.
     let could = (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
     let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
     if (resumed as f64) < fewest {
@@ -240,7 +240,7 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     signs
 }
 
-/// Whether the engine, and not the server, limited the figures: all signs of it.
+/// The signs that the engine limited the figures.
 fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     let mut signs = Vec::new();
     if engine.busiest_thread > BUSY_THREAD {

@@ -1,4 +1,4 @@
-//! The URL of a target: read strictly (RFC 3986, RFC 9110 section 4.2), resolved before the run.
+//! The URL of a target: parsed strictly (RFC 3986, RFC 9110 section 4.2), and resolved before the run.
 
 use crate::target::{Target, TlsTarget};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -7,23 +7,23 @@ use std::time::Duration;
 /// The longest URL, in bytes.
 pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
 
-/// How long to wait for one of several addresses to accept a connection.
+/// The time limit of the connection attempt to one of several addresses.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An `http://` or `https://` URL in its parts.
+/// The parts of an `http://` or `https://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
-    /// `https`: connections are made with TLS.
+    /// The scheme is `https`: connections use TLS.
     pub is_secure: bool,
     /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80, or 443 with TLS, where the URL names none.
+    /// The port; by default 80, or 443 with TLS.
     pub port: u16,
     /// Path and query as they are sent; at least `/`.
     pub path: String,
 }
 
-/// Why a URL cannot be used: what is wrong, where, and what to do.
+/// The reason why a URL cannot be used, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError(pub String);
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl HttpUrl {
-    /// Reads a URL. Nothing is repaired: an ambiguous URL is refused.
+    /// Parses a URL. Ambiguous URLs are refused, not corrected.
     pub fn parse(url: &str) -> Result<HttpUrl, UrlError> {
         if url.len() > MAXIMUM_URL_BYTES {
             return refuse(format!(
@@ -57,8 +57,8 @@ impl HttpUrl {
         Ok(HttpUrl { is_secure, host, port, path: check_path(url, path)? })
     }
 
-    /// The same for a URL that may also be one of a WebSocket: `ws://` is `http://`, and `wss://` is
-    /// `https://`. Says whether it is.
+    /// The same for a URL that may also be a WebSocket URL: `ws://` is parsed as `http://`, and `wss://` as
+    /// `https://`. Returns whether it is a WebSocket URL.
     pub fn parse_any(url: &str) -> Result<(HttpUrl, bool), UrlError> {
         let known = [("ws://", "http://"), ("wss://", "https://")];
         let websocket = known.into_iter().find_map(|(scheme, base)| {
@@ -71,7 +71,8 @@ impl HttpUrl {
         }
     }
 
-    /// The value of the Host field: with the port, unless it is the scheme's default (RFC 9110, section 7.2).
+    /// The value of the Host field, with the port unless it is the default of the scheme (RFC 9110, section
+    /// 7.2).
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
@@ -82,8 +83,8 @@ impl HttpUrl {
         format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host_field())
     }
 
-    /// Looks up the host's address once. If it has several, as `localhost` often has, each is tried in order,
-    /// and the first that accepts a connection is used; if none does, the first of all.
+    /// Looks up the addresses of the host. If it has several, as `localhost` often has, they are tried in
+    /// order, and the first that accepts a connection is used; if none does, the first address.
     pub fn resolve(&self) -> Result<Target, UrlError> {
         let address = match self.host.parse::<IpAddr>() {
             Ok(address) => SocketAddr::new(address, self.port),
@@ -93,7 +94,7 @@ impl HttpUrl {
         Ok(Target { address, host: self.host_field(), tls, version: None })
     }
 
-    /// At least one address.
+    /// Returns at least one address.
     fn look_up(&self) -> Result<Vec<SocketAddr>, UrlError> {
         let none = |reason: String| UrlError(format!("no address was found for {:?}: {reason}", self.host));
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
@@ -119,7 +120,7 @@ fn default_port(is_secure: bool) -> u16 {
     if is_secure { 443 } else { 80 }
 }
 
-/// Whether the scheme is `https`, and what follows it.
+/// Whether the scheme is `https`, and the part after the scheme.
 fn after_scheme(url: &str) -> Result<(bool, &str), UrlError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return refuse(format!("{url:?} has no scheme: write http://HOST[:PORT]/PATH"));
@@ -156,8 +157,7 @@ fn split_authority(url: &str, authority: &str) -> Result<(String, Option<u16>), 
     Ok((host.to_ascii_lowercase(), port))
 }
 
-/// A name by the rules of host names (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4
-/// address.
+/// Checks for a host name (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4 address.
 fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
     if host.is_empty() {
         return refuse(format!("{url:?} names no host: write http://HOST[:PORT]/PATH"));
@@ -168,7 +168,7 @@ fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
     if host.len() > 253 || host.split('.').any(|label| label.len() > 63) || host.contains("..") {
         return refuse(format!("{url:?}: {host:?} is not a host name (a part is empty or too long)"));
     }
-    // "1.2.3" or "1.2.3.400" would be looked up as a name, or even be taken for another address.
+    // "1.2.3" or "1.2.3.400" could be looked up as a name, or parsed as another address.
     let numeric = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if numeric && host.parse::<std::net::Ipv4Addr>().is_err() {
         return refuse(format!("{url:?}: {host:?} is not an IPv4 address"));
@@ -185,8 +185,8 @@ fn check_port(url: &str, digits: &str) -> Result<u16, UrlError> {
     }
 }
 
-/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so a
-/// URL with one is refused: the user would expect it to have an effect.
+/// Checks path and query (RFC 3986, sections 3.3 and 3.4). A URL with a fragment is refused: a fragment is
+/// never sent (RFC 9110, section 7.1), and the user would expect an effect.
 fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
     let bytes = path.as_bytes();
     for (position, &byte) in bytes.iter().enumerate() {

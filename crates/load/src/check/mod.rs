@@ -1,7 +1,7 @@
-//! Whether a plan can run: all its errors are reported before the first byte is sent.
+//! The check of a plan: errors are reported before the first byte is sent.
 //!
-//! [`Plan::check`] looks at the plan itself (weights, lengths, paths, header fields) and, through
-//! [`crate::processors`], at the machine on which it will run.
+//! [`Plan::check`] checks the plan itself (weights, lengths, paths, header fields) and, with
+//! [`crate::processors`], the machine on which it will run.
 
 use crate::messages::MessageForm;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The most virtual clients of one run.
 pub const MAXIMUM_CLIENTS: usize = 1_000_000;
-/// The most different requests, and the highest class number plus one.
+/// The most different requests; also the limit of class numbers, which are below it.
 pub const MAXIMUM_REQUESTS: usize = 65_536;
 /// The largest receive buffer, in bytes.
 pub const MAXIMUM_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
@@ -40,18 +40,18 @@ const MAXIMUM_STREAMS: usize = 10_000;
 const OTHER_OPEN_FILES: u64 = 64;
 
 impl Plan {
-    /// Returns why the plan cannot run, or else warnings: sentences that a reader of the figures should know.
-    /// Raises the process's soft limit of open files if the clients need more.
+    /// Returns the reason why the plan cannot run, or warnings for the reader of the figures. Raises the
+    /// process's soft limit of open files if the clients need more.
     pub fn check(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(self.clients)
     }
 
-    /// The same for a plan that other machines carry out: each of them checks its own ports and files.
+    /// The same for a plan that other machines execute: each of them checks its own ports and files.
     pub fn check_for_fleet(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(1)
     }
 
-    /// The same for a machine that carries out a portion of the plan.
+    /// The same for a machine that executes a portion of the plan.
     pub(crate) fn check_portion(&self, portion: &Portion) -> Result<Vec<String>, PlanError> {
         if portion.threads.is_empty() || portion.threads.iter().any(|&thread| thread >= portion.of) {
             return refuse(format!("a portion has no threads, or one that is not among the {}", portion.of));
@@ -90,7 +90,7 @@ impl Plan {
         self.check_local_ports(connections)
     }
 
-    /// A request that is chosen has a weight; one without a weight is on a page.
+    /// Each request has a weight above 0, or belongs to a page.
     fn check_choices(&self) -> Result<(), PlanError> {
         let count = self.requests.len();
         let mut is_on_a_page = vec![false; count];
@@ -103,7 +103,7 @@ impl Plan {
                             request.path
                         ));
                     }
-                    // It would never end.
+                    // A page within a page could continue forever.
                     Some(next) if !next.then.is_empty() => {
                         return refuse(format!(
                             "the page {:?} has a page in it, {:?}: a page is a request and those after it",
@@ -292,7 +292,7 @@ impl Plan {
         Ok(())
     }
 
-    /// How requests share connections.
+    /// Checks the use of connections.
     fn check_connections(&self) -> Result<(), PlanError> {
         if !(1..=MAXIMUM_STREAMS).contains(&self.streams) {
             return refuse(format!(
@@ -352,7 +352,7 @@ impl Plan {
         refuse(format!("{} clients: there must be from 1 to {MAXIMUM_CLIENTS}", self.clients))
     }
 
-    /// gRPC is a protocol of HTTP/2 and 3.
+    /// Checks the message streams. gRPC requires HTTP/2 or 3.
     fn check_messages(&self) -> Result<(), PlanError> {
         for (number, target) in self.targets().enumerate() {
             let is_grpc = |request: &PlannedRequest| {
@@ -383,7 +383,7 @@ impl Plan {
         }
     }
 
-    /// WebSockets are opened over HTTP/1.1, by requests without other features.
+    /// Checks the WebSockets. They are opened over HTTP/1.1, by requests without other features.
     fn check_websockets(&self) -> Result<(), PlanError> {
         for request in &self.requests {
             let Some(websocket) = request.websocket else { continue };
@@ -520,9 +520,9 @@ fn check_headers(headers: &[String]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Only the origin form of RFC 9112, section 3.2.1, in bytes that can stand in a request line.
+/// Accepts only the origin form of RFC 9112, section 3.2.1, in bytes that are valid in a request line.
 fn check_path(path: &str) -> Result<(), PlanError> {
-    // A value may be a whole path.
+    // A variable may contain the whole path.
     if !path.starts_with('/') && !path.starts_with("${") {
         return refuse(format!("the path {path:?} does not begin with '/'"));
     }

@@ -9,7 +9,7 @@ fn plan() -> Plan {
     Plan::of_one(target, "/")
 }
 
-/// The check of plans with one mistake each.
+/// The error message for a plan with one mistake.
 fn refusal(change: impl FnOnce(&mut Plan)) -> String {
     let mut plan = plan();
     change(&mut plan);
