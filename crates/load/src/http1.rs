@@ -1,5 +1,5 @@
-//! HTTP/1 straight on a socket: the shortest way, which most runs take. A connection has one client, and the
-//! client's state is the connection's.
+//! HTTP/1 without TLS, directly on the socket. This is the fastest path, and the one of most runs. A
+//! connection has one client, whose state is also that of the connection.
 
 use crate::answer::{AtClose, Malformed};
 use crate::client::{ClientState, Phase};
@@ -11,10 +11,10 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-/// Full receive buffers that one connection may take in before the others have their turn.
+/// The most full receive buffers that one connection processes in a turn.
 pub(crate) const RECEIVES_AT_ONCE: usize = 16;
-/// Connections whose first requests are sent one after the other. Enough to share the cost of waking the
-/// server, and few enough that the first of them does not wait long for the others.
+/// The number of connections whose first requests are sent together. Enough to share the cost of waking the
+/// server, and few enough that the first request is not delayed for long.
 const FIRST_SENDS_AT_ONCE: usize = 32;
 
 impl Engine<'_> {
@@ -22,8 +22,9 @@ impl Engine<'_> {
         let connection = &mut self.connections[index];
         let client = connection.first_client;
         if self.clients[client].connection != index || self.clients[client].state == ClientState::Resting {
-            // Nothing was asked, so the server has closed the connection, or said why it is about to (RFC
-            // 9110, section 15.5.9). Neither is an error; the next request makes a new connection.
+            // No request is active: the server has closed the connection, or sent the reason why it will
+            // close it (RFC 9110, section 15.5.9). Neither is an error; the next request opens a new
+            // connection.
             if connection.hung_up || flags.contains(EventFlags::IN) {
                 connection.close();
             }
@@ -32,18 +33,18 @@ impl Engine<'_> {
         match self.clients[client].state {
             ClientState::Waiting | ClientState::Sending => {
                 self.send(client);
-                // An answer can come before the whole request is sent.
+                // An answer can arrive before the whole request is sent.
                 if self.clients[client].state == ClientState::Sending && flags.contains(EventFlags::IN) {
                     self.receive(index);
                 }
             }
-            // A connection that waits for its turn to continue receiving has it soon anyway.
+            // The connection will continue to receive in its next turn.
             _ if connection.unfinished => {}
             _ => self.receive(index),
         }
     }
 
-    /// What is left to send of the client's request.
+    /// The unsent part of the client's request.
     fn unsent_bytes(&self, client: usize) -> &[u8] {
         let client = &self.clients[client];
         let request = &self.shared.requests[client.request];
@@ -60,8 +61,8 @@ impl Engine<'_> {
         &bytes[client.sent..]
     }
 
-    /// Sends what is left of the client's request. The connection is known to be made once the first byte was
-    /// taken.
+    /// Sends the unsent part of the client's request. The connection is established when the socket has
+    /// accepted the first byte.
     pub(crate) fn send(&mut self, client: usize) {
         let index = self.clients[client].connection;
         let bytes = self.unsent_bytes(client);
@@ -131,7 +132,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends the first request of the connection together with those of others.
+    /// Queues the first request of the connection, to be sent together with those of other connections.
     pub(crate) fn send_first_later(&mut self, index: usize) {
         self.unsent.push(index);
         if self.unsent.len() >= FIRST_SENDS_AT_ONCE {
@@ -139,17 +140,18 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends the first request of every connection that was begun.
+    /// Sends the queued first requests.
     pub(crate) fn send_all_first(&mut self) {
-        // Nothing is added meanwhile: a client whose first send fails pauses before it connects again.
+        // The list does not grow during the loop: a client whose first send fails pauses before it connects
+        // again.
         for position in 0..self.unsent.len() {
             self.send_first(self.unsent[position]);
         }
         self.unsent.clear();
     }
 
-    /// Sends the first request of a connection. Where the handshake is over, this succeeds; else the socket's
-    /// event tells when to try again.
+    /// Sends the first request of a connection. This succeeds if the TCP handshake is done; otherwise an
+    /// event of the socket reports when it is.
     pub(crate) fn send_first(&mut self, index: usize) {
         let connection = &self.connections[index];
         let client = connection.first_client;
@@ -173,8 +175,8 @@ impl Engine<'_> {
             }
             Err(error) => return self.fail(client, Failure::system(ErrorKind::Connect, error)),
         }
-        // Registered after the send: a socket that is registered for output while it is writable produces
-        // useless events.
+        // The socket is registered after the send, because a writable socket that is registered for output
+        // produces an unneeded event.
         let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         if self.clients[client].state != ClientState::Receiving {
             interest |= EventFlags::OUT;
@@ -186,7 +188,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Asks for an event when more can be sent. Requests are small: this is rare.
+    /// Registers the socket for an event when it is writable. Requests are small, so this is rare.
     fn await_writable(&mut self, index: usize) {
         let connection = &self.connections[index];
         let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
@@ -196,7 +198,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The server has ended the connection while a request was under way.
+    /// Handles the end of the connection during an active request.
     fn plain_ended(&mut self, index: usize) {
         let client = self.connections[index].first_client;
         match self.clients[client].answer.at_close() {

@@ -1,6 +1,6 @@
-//! Connections with TLS, HTTP/2, or both between requests and the socket.
+//! Connections with layers between requests and the socket, such as TLS and HTTP/2.
 //!
-//! Output is collected on the connection and sent at the end of a turn, so that all requests of a turn on an
+//! Output is buffered on the connection and sent at the end of a turn, so that all requests of a turn on an
 //! HTTP/2 connection are sent in one write.
 
 use crate::answer::Malformed;
@@ -19,16 +19,16 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ops::Range;
 
-/// What becomes of a connection after something that was received.
+/// The state of a connection after received bytes were processed.
 enum ReceiveOutcome {
-    /// More may follow.
+    /// More bytes may follow.
     Continue,
-    /// It is over, or there is nothing more to receive.
+    /// The connection has ended, or no more bytes are expected.
     Done,
 }
 
 impl Engine<'_> {
-    /// The layers of a connection; one that has none is never asked.
+    /// The layers of a connection. Connections without layers do not use this method.
     pub(crate) fn layers(&mut self, index: usize) -> &mut Layers {
         self.connections[index].layers.get_or_insert_default()
     }
@@ -53,7 +53,7 @@ impl Engine<'_> {
 
     // ---- starting
 
-    /// The socket is connecting: the first bytes to be sent are prepared.
+    /// Prepares the first output while the socket is connecting.
     pub(crate) fn begin_layers(&mut self, index: usize) {
         let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
@@ -80,7 +80,7 @@ impl Engine<'_> {
         self.flush(index);
     }
 
-    /// The client's request is put on its connection as soon as possible.
+    /// Queues the client's request, and starts it if its connection is ready.
     pub(crate) fn send_layered(&mut self, client: usize, now_ns: u64) {
         let index = self.clients[client].connection;
         self.clients[client].state = ClientState::Waiting;
@@ -97,7 +97,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Puts waiting requests onto the connection, as many as it takes.
+    /// Starts waiting requests, as many as the connection allows.
     pub(crate) fn start_waiting(&mut self, index: usize) {
         loop {
             let connection = &mut self.connections[index];
@@ -152,7 +152,7 @@ impl Engine<'_> {
 
     // ---- sending
 
-    /// Sends the collected output of the last turn.
+    /// Sends the buffered output of the last turn.
     pub(crate) fn flush_dirty(&mut self) {
         while let Some(index) = self.dirty.pop() {
             self.layers(index).is_dirty = false;
@@ -269,7 +269,7 @@ impl Engine<'_> {
         let taken = match tls.receive(&mut self.buffer[..received], &mut self.plaintext, &mut layers.out) {
             Ok(taken) => taken,
             Err(failure) => {
-                // The alert that says why goes out if it can be taken at once.
+                // The alert with the reason is sent if the socket accepts it at once.
                 self.flush(index);
                 self.tls_failed(index, failure);
                 return ReceiveOutcome::Done;
@@ -297,7 +297,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The TLS handshake is done: the connection takes requests. False if it is of no use.
+    /// Starts requests after the TLS handshake. Returns false if the connection cannot be used.
     fn end_handshake(&mut self, index: usize) -> bool {
         let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
@@ -384,7 +384,7 @@ impl Engine<'_> {
         let owner = self.connections[index].first_client;
         let client = &mut self.clients[owner];
         if client.connection != index || client.state != ClientState::Receiving {
-            // Nothing was asked: the server says why it is about to close the connection.
+            // No request is active: the server sends the reason why it will close the connection.
             self.connections[index].close();
             return ReceiveOutcome::Done;
         }

@@ -1,4 +1,4 @@
-//! How connections with TLS, HTTP/2 or HTTP/3 end, and what becomes of the requests on them.
+//! The end of connections with layers, and of the requests on them.
 
 use crate::answer::AtClose;
 use crate::client::{ClientState, Phase};
@@ -9,7 +9,7 @@ use crate::outcome::ErrorKind;
 use crate::tls::TlsFailure;
 
 impl Engine<'_> {
-    /// The server has ended the connection, or it broke.
+    /// Handles a connection that the server closed or that failed.
     pub(crate) fn layered_ended(&mut self, index: usize) {
         let group = self.group(index);
         let connection = &mut self.connections[index];
@@ -53,7 +53,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends all that is under way on a connection, or waits for it, as failed.
+    /// Closes a connection. Its active and waiting requests fail.
     pub(crate) fn fail_layered(&mut self, index: usize, failure: impl Into<Failure>) {
         let failure = failure.into();
         let group = self.group(index);
@@ -73,7 +73,7 @@ impl Engine<'_> {
         self.fail_layered(index, ErrorKind::Tls);
     }
 
-    /// Gives one request up; those of others on the connection continue.
+    /// Cancels one request; the other requests on the connection continue.
     pub(crate) fn abandon_layered(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;
         let connection = &mut self.connections[index];
@@ -91,7 +91,8 @@ impl Engine<'_> {
                 h3.cancel(slot);
                 self.mark_dirty(index);
             }
-            // It took too long to be made.
+            // The connection was not established within the time limit of this request; other clients still
+            // wait for it.
             _ if !is_open && !nobody_waits => {}
             _ if layers.pipeline.len() > 1 => return self.abandon_pipeline(client, failure),
             _ => connection.close(),

@@ -1,40 +1,41 @@
-//! Messages within an answer: server-sent events, lines, and messages of gRPC. Each is noted when its last
-//! byte has come.
+//! Messages within an answer: server-sent events, lines, and gRPC messages. A message is recorded when its
+//! last byte is received.
 
 use crate::clock::now_ns;
 use serde::{Deserialize, Serialize};
 
-/// How the messages of an answer are told apart.
+/// The format of the messages of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessageForm {
-    /// Server-sent events: an empty line ends each (WHATWG HTML, section 9.2). Comments are not messages.
+    /// Server-sent events: an empty line ends each event (WHATWG HTML, section 9.2). Comments are not
+    /// messages.
     Events,
-    /// Lines that are not empty, as of newline-delimited JSON.
+    /// Non-empty lines, for example newline-delimited JSON.
     Lines,
-    /// gRPC: a byte, a length of four bytes, and the message. `grpc-status` must be 0.
+    /// gRPC: one byte of flags, a length of four bytes, and the message. `grpc-status` must be 0.
     Grpc,
 }
 
-/// What is expected of the messages of an answer.
+/// The expected messages of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePlan {
-    /// How they are told apart.
+    /// The format of the messages.
     pub form: MessageForm,
-    /// The client ends the answer after this number; `None`: the server ends it.
+    /// The client ends the answer after this number of messages; `None`: the server ends it.
     pub limit: Option<u64>,
 }
 
-/// A message of gRPC can have this many bytes; more is taken for a wrong frame.
+/// The most bytes of a gRPC message; a longer one is treated as malformed.
 const MAXIMUM_GRPC_BYTES: u32 = 256 * 1024 * 1024;
 
-/// When a message came, and how long after the one before it; the first after none.
+/// The time at which a message was received, and the time since the previous message, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MessageNote {
     pub(crate) at_ns: u64,
     pub(crate) gap_ns: Option<u64>,
 }
 
-/// Finds the messages of one answer.
+/// Detects the messages of one answer.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
     plan: MessagePlan,
@@ -46,14 +47,14 @@ pub(crate) struct MessageReader {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Of events and lines: what the line and the event hold so far, and whether a CR ended the last line.
+    /// Events and lines: the content of the current line and event, and whether a CR ended the last line.
     Line {
         line_bytes: bool,
         is_comment: bool,
         event_lines: bool,
         after_return: bool,
     },
-    /// Of gRPC: bytes of the prefix, and the length so far.
+    /// gRPC: the received bytes of the prefix, and the length so far.
     Prefix {
         bytes: u8,
         length: u32,
@@ -80,12 +81,12 @@ impl MessageReader {
         self.plan.form
     }
 
-    /// Takes the next part of the body.
+    /// Processes the next part of the body.
     pub(crate) fn take(&mut self, part: &[u8]) {
         self.take_at(part, now_ns());
     }
 
-    /// The same for a part that came at this time.
+    /// The same for a part that was received at this time.
     pub(crate) fn take_at(&mut self, part: &[u8], at_ns: u64) {
         let before = self.count;
         match self.state {
@@ -166,17 +167,17 @@ impl MessageReader {
         }
     }
 
-    /// As many messages have come as the client wants.
+    /// Whether the planned number of messages has been received.
     pub(crate) fn is_full(&self) -> bool {
         self.plan.limit.is_some_and(|limit| self.count >= limit)
     }
 
-    /// A frame was wrong.
+    /// Whether a message was malformed.
     pub(crate) fn is_wrong(&self) -> bool {
         self.state == State::Wrong
     }
 
-    /// The answer ends within a message.
+    /// Whether the received bytes end within a message.
     pub(crate) fn is_cut(&self) -> bool {
         match self.state {
             State::Prefix { bytes, .. } => bytes > 0,

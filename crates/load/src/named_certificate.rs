@@ -1,9 +1,9 @@
-//! Servers whose own certificate is among those that the caller trusts: self-signed ones, as test servers
-//! have them.
+//! The verification of servers whose own certificate is among the trusted ones, such as test servers with
+//! self-signed certificates.
 //!
-//! Most tools make such a certificate as an authority's, and a server must not show an authority's
-//! certificate. Where exactly this certificate was named, that is no reason to refuse it; its validity and
-//! its name are still checked.
+//! Most tools create such a certificate as a CA certificate, and a server must not use a CA certificate as
+//! its own. If exactly this certificate is trusted, it is accepted nevertheless; its validity period and its
+//! name are still verified.
 
 use crate::target::Trust;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,7 +15,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Holds certificates against these authorities, and takes those that were named themselves.
+/// A verifier that checks certificates against these authorities, and also accepts the listed certificates
+/// themselves.
 pub(crate) fn named_certificates(
     trust: &Trust,
     roots: RootCertStore,
@@ -25,7 +26,7 @@ pub(crate) fn named_certificates(
         .build()
         .map_err(|error| format!("the certificate authorities cannot be used: {error}"))?;
     let Trust::Authorities(pem) = trust else { return Ok(authorities) };
-    // They were already parsed once without an error.
+    // They were parsed without an error before.
     let named = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
     Ok(Arc::new(NamedCertificates { authorities, named }))
 }
@@ -79,8 +80,8 @@ impl ServerCertVerifier for NamedCertificates {
     }
 }
 
-/// Whether the one fault is that the certificate is an authority's. webpki looks at the time before, so that
-/// it is good; the test of an expired certificate below holds it to that.
+/// Whether the only error is that the certificate is a CA certificate. webpki checks the validity period
+/// before this; the test with an expired certificate verifies that it does.
 fn is_authority(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {
@@ -98,7 +99,7 @@ mod tests {
 
     const NAME: &str = "www.example";
 
-    /// A certificate that claims to be an authority's, as `openssl req -x509` makes it.
+    /// A self-signed CA certificate, as `openssl req -x509` creates it.
     fn self_signed(change: impl Fn(&mut CertificateParams)) -> rcgen::Certificate {
         let mut parameters = CertificateParams::new([NAME.to_string()]).expect("a good name");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! Connections of HTTP/3: their sockets and timers, in the engine's loop.
+//! The sockets and timers of HTTP/3 connections.
 
 use crate::client::Phase;
 use crate::clock::now_ns;
@@ -15,11 +15,11 @@ use rustix::net::{
 };
 use std::time::Instant;
 
-/// The most datagrams that one connection receives before the others have their turn.
+/// The most datagrams that one connection receives in a turn.
 const DATAGRAMS_AT_ONCE: usize = 256;
 
 impl Engine<'_> {
-    /// Begins a connection of QUIC.
+    /// Opens a QUIC connection.
     pub(crate) fn open_quic(&mut self, index: usize, now_ns: u64) {
         let slots = self.group(index).len();
         let connection = &mut self.connections[index];
@@ -50,7 +50,7 @@ impl Engine<'_> {
         self.drive_quic(index);
     }
 
-    /// Datagrams have come.
+    /// Receives the available datagrams.
     pub(crate) fn receive_quic(&mut self, index: usize) {
         for _ in 0..DATAGRAMS_AT_ONCE {
             let connection = &mut self.connections[index];
@@ -59,7 +59,7 @@ impl Engine<'_> {
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return self.drive_quic(index),
                 Err(Errno::INTR) => continue,
-                // Nothing listens there.
+                // No server listens on the port.
                 Err(error) if connection.phase != Phase::Open => {
                     return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
@@ -76,7 +76,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Lets the connection act after any event.
+    /// Processes the events of the connection, and sends its output.
     pub(crate) fn drive_quic(&mut self, index: usize) {
         loop {
             let generation = self.connections[index].generation;
@@ -123,20 +123,20 @@ impl Engine<'_> {
     fn quic_is_lost(&mut self, index: usize, text: String) {
         match self.connections[index].phase {
             Phase::Open => self.layered_ended(index),
-            // No server answered; anything else is a failed handshake.
+            // No server answered. Other texts are reasons of a failed handshake.
             _ if text == "timed out" => self.fail_layered(index, ErrorKind::Connect),
             _ => self.tls_failed(index, TlsFailure(text)),
         }
     }
 
-    /// Sends pending datagrams; false when the connection has ended in doing so.
+    /// Sends pending datagrams; returns false if the connection has ended.
     fn transmit_quic(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         let (Some(socket), Some(h3)) = (&connection.socket, &mut layers.h3) else { return false };
         while let Some(datagram) = h3.transmit() {
-            // A datagram that the socket does not accept is lost, as on any network, and QUIC sends it again;
-            // unless the error says that nothing listens at the address of the datagram before it.
+            // A datagram that the socket does not accept counts as lost, and QUIC sends it again. The error
+            // ECONNREFUSED reports that no server listens at the address.
             if send(socket, datagram, SendFlags::NOSIGNAL) == Err(Errno::CONNREFUSED) {
                 match connection.phase {
                     Phase::Open => self.layered_ended(index),
@@ -148,7 +148,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Schedules [`Engine::on_connection_time`] when QUIC waits for a moment earlier than the scheduled one.
+    /// Schedules [`Engine::on_connection_time`] if QUIC needs it before the scheduled time.
     fn set_quic_timer(&mut self, index: usize) {
         let now_ns = now_ns();
         let layers = self.connections[index].layers.get_or_insert_default();
@@ -160,7 +160,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Handles the moments that connections of QUIC, and WebSockets, wait for.
+    /// Handles the expired timers of QUIC connections and of WebSockets.
     pub(crate) fn on_connection_time(&mut self) {
         while let Some((_, index)) = self.connection_timers.take_due(self.now_ns) {
             let layers = self.connections[index].layers.get_or_insert_default();
@@ -176,7 +176,7 @@ impl Engine<'_> {
 }
 
 impl Http3 {
-    /// Closes the connection with a last datagram, if the socket accepts it at once.
+    /// Closes the connection and sends the last datagrams, if the socket accepts them at once.
     pub(crate) fn say_goodbye(&mut self, socket: &rustix::fd::OwnedFd) {
         self.close();
         while let Some(datagram) = self.transmit() {

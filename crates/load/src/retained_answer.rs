@@ -1,4 +1,4 @@
-//! The parts of an answer that are retained if the plan needs more than its length: hash, fields, body.
+//! The parts of an answer that are retained if the plan requires more than its length: hash, fields, body.
 
 use crate::body::BodySink;
 use crate::failure::Failure;
@@ -10,10 +10,10 @@ use touchstone_http::h2::hpack::FieldList;
 use touchstone_http::response::ResponseHead;
 use touchstone_session::{AnswerView, FieldSource};
 
-/// The longest body that is kept; the rest of a longer one is not searched.
+/// The most retained bytes of a body; the rest of a longer body is ignored.
 const MAXIMUM_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The kept parts of the answer that a client waits for.
+/// The retained parts of the answer that a client receives.
 #[derive(Default)]
 pub(crate) struct RetainedAnswer {
     /// The head of an answer of HTTP/1.
@@ -21,7 +21,7 @@ pub(crate) struct RetainedAnswer {
     pub(crate) parts: RetainedParts,
 }
 
-/// All but the head of HTTP/1.
+/// The retained parts, except for the head of HTTP/1.
 #[derive(Default)]
 pub(crate) struct RetainedParts {
     hasher: Option<Sha256>,
@@ -30,14 +30,14 @@ pub(crate) struct RetainedParts {
     wants_fields: bool,
     /// The fields of HTTP/2 and 3.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The fields are in the head of HTTP/1.
+    /// The answer is one of HTTP/1, with its fields in the head.
     is_http1: bool,
     /// The messages of the answer.
     pub(crate) messages: Option<MessageReader>,
 }
 
 impl RetainedAnswer {
-    /// Makes room for the answer to a request.
+    /// Prepares for the answer to a request.
     pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
         let step = request.step.as_ref();
         self.parts.hasher = request.expected.body_sha256.map(|_| Sha256::new());
@@ -50,7 +50,7 @@ impl RetainedAnswer {
         self.parts.fields.clear();
     }
 
-    /// Whether the hash of the body is this one; true where none was wanted.
+    /// Whether the body has the expected hash; true if no hash is expected.
     pub(crate) fn has_hash(&mut self, wanted: Option<&[u8; 32]>) -> bool {
         match (wanted, self.parts.hasher.take()) {
             (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
@@ -58,7 +58,7 @@ impl RetainedAnswer {
         }
     }
 
-    /// What is wrong with the messages of a complete answer, if anything.
+    /// Checks the messages of a complete answer.
     pub(crate) fn check_messages(&self) -> Result<(), Failure> {
         let Some(messages) = &self.parts.messages else { return Ok(()) };
         if messages.is_wrong() {
@@ -80,12 +80,12 @@ impl RetainedAnswer {
         }
     }
 
-    /// The answer, when it is complete.
+    /// A view of the complete answer.
     pub(crate) fn view(&self) -> AnswerView<'_> {
         AnswerView { fields: self, body: &self.parts.body }
     }
 
-    /// The first field of that name.
+    /// The first field with this name.
     pub(crate) fn field(&self, name: &[u8]) -> Option<Vec<u8>> {
         let mut found = None;
         self.each(name, &mut |value| {
@@ -107,7 +107,7 @@ impl FieldSource for RetainedAnswer {
 }
 
 impl RetainedParts {
-    /// Takes a header section of HTTP/2 or 3.
+    /// Stores a header section of HTTP/2 or 3.
     pub(crate) fn take_section(&mut self, fields: &FieldList) {
         if self.wants_fields {
             let pair = |field| (fields.name(field).to_vec(), fields.value(field).to_vec());

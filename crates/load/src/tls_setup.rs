@@ -1,9 +1,9 @@
-//! State that all TLS connections of an engine thread to one target share: configurations, and sessions to
-//! resume.
+//! The state that all TLS connections of an engine thread to one target share: configurations, and sessions
+//! to resume.
 //!
-//! Each connection is told in advance whether to resume. Both kinds keep the sessions that the server gives;
-//! only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really
-//! was.
+//! There are two configurations. Both store the sessions that the server issues, and only one of them resumes
+//! sessions. The share of resumed handshakes is controlled by the choice between them; the actual share is
+//! measured.
 
 use crate::named_certificate::named_certificates;
 use crate::target::{ClientCertificate, TlsTarget, TlsVersions, Trust};
@@ -17,11 +17,11 @@ use rustls::{
 };
 use std::sync::{Arc, Mutex};
 
-/// The stored sessions; if there are too many, the oldest is removed. One TLS 1.3 session serves one
-/// connection, so that as many are needed as connections are made at once.
+/// The most stored sessions; if there are more, the oldest half is removed. A TLS 1.3 session is used for one
+/// connection only, so that simultaneous connections need one session each.
 const MAXIMUM_KEPT_SESSIONS: usize = 4096;
 
-/// The TLS of one target: the slow part, made once before the run.
+/// The TLS configuration of one target, created once before the run.
 #[derive(Debug)]
 pub(crate) struct TlsBase {
     name: ServerName<'static>,
@@ -30,7 +30,7 @@ pub(crate) struct TlsBase {
 }
 
 impl TlsBase {
-    /// Reads certificates and makes the configuration; `protocol` is the one that is offered (ALPN).
+    /// Reads the certificates and creates the configuration; `protocol` is offered to the server (ALPN).
     pub(crate) fn new(target: &TlsTarget, protocol: &[u8]) -> Result<TlsBase, String> {
         let name = server_name(&target.server_name)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -60,7 +60,7 @@ impl TlsBase {
     }
 }
 
-/// The TLS of one target, for one engine thread.
+/// The TLS state of one target in one engine thread.
 pub(crate) struct TlsSetup {
     name: ServerName<'static>,
     resuming: Arc<ClientConfig>,
@@ -91,8 +91,8 @@ impl TlsSetup {
         }
     }
 
-    /// What the next connection begins its handshake with. It resumes as long as fewer did than should have,
-    /// and there is a session to resume.
+    /// The configuration and the server name of the next connection. It resumes a session if one is stored
+    /// and the share of resumptions is below the planned share.
     pub(crate) fn next(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
         self.begun += 1;
         let resumes = (self.resumptions as f64) < self.share * self.begun as f64 && self.sessions.has_one();
@@ -102,7 +102,7 @@ impl TlsSetup {
     }
 }
 
-/// The chain and the key that the client shows.
+/// The certificate chain and the private key of the client.
 fn own_certificate(
     own: &ClientCertificate,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
@@ -115,7 +115,7 @@ fn own_certificate(
     Ok((chain, key.map_err(|error| format!("the key of the client certificate cannot be read: {error}"))?))
 }
 
-/// A name as it can stand in a certificate.
+/// Parses a name or an address of a certificate.
 fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_string())
         .map_err(|_| format!("{name:?} is neither a name nor an address that a certificate can have"))
@@ -152,7 +152,7 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
     Ok(Some(roots))
 }
 
-/// The sessions that the server has given.
+/// The sessions that the server has issued.
 #[derive(Debug, Default)]
 struct SharedSessions {
     held: Mutex<StoredSessions>,
@@ -176,7 +176,7 @@ impl SharedSessions {
     }
 }
 
-/// The sessions as rustls sees them: always kept, and given back only where a connection is to resume.
+/// The session store of rustls: sessions are always stored, and returned only for connections that resume.
 #[derive(Debug)]
 struct SessionStore {
     sessions: Arc<SharedSessions>,
@@ -217,7 +217,7 @@ impl ClientSessionStore for SessionStore {
     }
 }
 
-/// Takes any certificate, but not a handshake that its key did not sign.
+/// Accepts any certificate, but requires a handshake that is signed with its key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

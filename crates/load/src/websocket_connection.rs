@@ -1,7 +1,7 @@
 //! WebSockets in the engine: received bytes, due messages, and the end of their connections.
 //!
-//! Only connections to targets of which the plan wants WebSockets come here; they are among those with
-//! layers (see [`crate::layered`]), so that TLS is the same for them.
+//! It is used for connections to targets with WebSockets. They are connections with layers (see
+//! [`crate::layered`]), so that TLS works as for other connections.
 
 use crate::answer::Answer;
 use crate::clock::now_ns;
@@ -13,7 +13,7 @@ use crate::websocket::{Fault, ReceiveOutcome, WebSocketEvent, WebSocketOutput};
 use rustix::net::{SendFlags, send};
 
 impl Engine<'_> {
-    /// The client's request for a WebSocket is in the frames from `start` on: it gets its key.
+    /// Starts the handshake of a WebSocket, whose request is in the output from `start` on.
     pub(crate) fn ask_for_websocket(&mut self, index: usize, client: usize, start: usize) {
         let shared = self.shared;
         let client = &mut self.clients[client];
@@ -31,8 +31,8 @@ impl Engine<'_> {
         layers.and_then(|layers| layers.websocket.as_ref()).is_some_and(|socket| socket.is_active())
     }
 
-    /// Takes what has come; true when the connection continues, with bytes for HTTP/1 where the server has
-    /// answered otherwise.
+    /// Processes received bytes. Returns whether the connection continues, and the bytes for HTTP/1 if the
+    /// server has not opened the WebSocket.
     pub(crate) fn take_websocket(&mut self, index: usize, bytes: &[u8]) -> (bool, Option<Vec<u8>>) {
         let now_ns = now_ns();
         let mut websocket_output = std::mem::take(&mut self.websocket_output);
@@ -80,7 +80,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Does what is due on a WebSocket.
+    /// Sends the due messages and pings of a WebSocket.
     pub(crate) fn on_websocket_time(&mut self, index: usize) {
         let now_ns = now_ns();
         let mut websocket_output = std::mem::take(&mut self.websocket_output);
@@ -124,7 +124,7 @@ impl Engine<'_> {
         self.websocket_output = websocket_output;
     }
 
-    /// A WebSocket has ended as it should: it counts as an answer.
+    /// Counts a WebSocket that has ended normally as an answer.
     fn complete_websocket(&mut self, index: usize) {
         let client = self.connections[index].first_client;
         let socket = self.layers(index).websocket.as_ref();
@@ -132,7 +132,7 @@ impl Engine<'_> {
         self.complete(client, &Answer { status: 101, keeps_connection: false, bytes, body_bytes });
     }
 
-    /// The connection of an open WebSocket has ended without a close frame. False: it has no open WebSocket.
+    /// Handles the end of a connection without a close frame; returns false if it has no open WebSocket.
     pub(crate) fn cut_websocket(&mut self, index: usize) -> bool {
         let socket = self.layers(index).websocket.as_ref();
         if !socket.is_some_and(|socket| socket.is_open()) {
@@ -144,7 +144,7 @@ impl Engine<'_> {
         true
     }
 
-    /// The run is over: WebSockets that would continue forever are closed.
+    /// Closes the WebSockets without a planned end when the run is over.
     pub(crate) fn close_endless_websockets(&mut self) {
         let now_ns = self.now_ns;
         for index in 0..self.connections.len() {
@@ -161,8 +161,8 @@ impl Engine<'_> {
         self.flush_dirty();
     }
 
-    /// Whether a client whose time is over waits on a WebSocket, which has its own timeouts: one for each
-    /// action that the server owes, and none for voluntary messages.
+    /// Whether a client that has exceeded the time limit has an open WebSocket within its own time limits.
+    /// These apply to each expected answer and close frame, and not to unsolicited messages.
     pub(crate) fn has_time_left(&self, client: usize, timeout_ns: u64) -> bool {
         let layers = self.connections[self.clients[client].connection].layers.as_ref();
         let socket = layers.and_then(|layers| layers.websocket.as_ref());
@@ -173,7 +173,7 @@ impl Engine<'_> {
         self.layers(index).last_words = (!words.is_empty()).then_some(words);
     }
 
-    /// Sends the frames if the socket accepts them at once: the connection is about to end.
+    /// Sends the frames if the socket accepts them at once, because the connection is about to be closed.
     fn send_last(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The reader's result for these bytes in pieces of the given lengths (the last one repeats), and for the
-/// connection's end after them.
+/// The reader's result for these bytes in pieces of the given lengths (the last length repeats), followed by
+/// the end of the connection.
 fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malformed> {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().copied());

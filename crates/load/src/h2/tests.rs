@@ -1,5 +1,4 @@
-//! The client's side of HTTP/2 against frames that are written here, and against the server's side of the
-//! http crate.
+//! Tests of the HTTP/2 client with single frames, and with the server connection of the http crate.
 
 use super::*;
 use crate::plan::{Plan, PlannedRequest};
@@ -19,7 +18,7 @@ fn request(change: impl FnOnce(&mut PlannedRequest)) -> PreparedRequest {
     prepare(&plan).expect("it can be written").0.remove(0)
 }
 
-/// A connection with active requests on its first slots, and its sent bytes.
+/// A connection with active requests on its first slots, and the bytes that it sent.
 fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     let mut out = Vec::new();
     let mut connection = Http2::new(slots, &mut out);
@@ -27,7 +26,7 @@ fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     (connection, out)
 }
 
-/// The result of bytes from the server that come in pieces of this length.
+/// The result of bytes from the server, received in pieces of this length.
 fn received(
     connection: &mut Http2,
     bytes: &[u8],
@@ -68,7 +67,7 @@ fn answers_are_counted_however_their_frames_come() {
     headers(1, 204, &[], true, &mut bytes);
     data(3, b"abc", false, &mut bytes);
     data(3, b"", false, &mut bytes);
-    // With padding: one byte for its length and two of it.
+    // With padding: one byte for its length and two bytes of padding.
     frame::append_header(7, frame::FrameType::DATA, flags::PADDED, 3, &mut bytes);
     bytes.extend_from_slice(b"\x02defg\0\0");
     headers(3, 200, &[], true, &mut Vec::new());
@@ -112,7 +111,8 @@ fn answers_against_the_rules_end_their_request_alone() {
 fn what_cannot_be_read_breaks_the_connection() {
     type Write = fn(&mut Vec<u8>);
     let cases: [Write; 7] = [
-        // Pushed, an unknown stream, too large, broken compression, torn header block, window, HTTP/1.
+        // Server push, unknown stream, too large frame, invalid compression, interrupted header block, window
+        // overflow, HTTP/1.
         |out| frame::append_header(4, frame::FrameType::PUSH_PROMISE, 4, 1, out),
         |out| headers(5, 200, &[], true, out),
         |out| append_data_header(1, 16_385, false, out),
@@ -179,13 +179,13 @@ fn a_limit_of_streams_and_a_table_that_is_refused_are_kept() {
     assert_eq!(out[frame::HEADER_BYTES + 1..], request.blocks.without_table);
 }
 
-/// The server's side of the http crate. It answers each request with as many bytes as the request had.
+/// The server connection of the http crate. It answers each request with the length of the request's body.
 struct EchoServer {
     connection: ServerConnection,
     events: Events,
     input: Vec<u8>,
     out: Vec<u8>,
-    /// Stream and body so far.
+    /// The stream and the length of the received body.
     bodies: Vec<(touchstone_http::h2::StreamKey, usize)>,
 }
 

@@ -17,7 +17,7 @@ fn data(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The result of a request stream that ends after these bytes; they come in pieces.
+/// The result of a request stream that ends after these bytes, received in pieces.
 fn read(bytes: &[u8], piece: usize, is_head: bool) -> (StreamEvent, Vec<u8>) {
     let (mut stream, mut fields) = (Stream::new(is_head), FieldList::new());
     let mut body = Vec::new();

@@ -1,17 +1,17 @@
-//! Frames (RFC 6455, section 5): those of a server are parsed as they arrive, and those of a client are
+//! WebSocket frames (RFC 6455, section 5): frames of a server are parsed in parts, and frames of a client are
 //! masked.
 //!
-//! Messages are counted, not kept: one of any length costs no memory.
+//! Messages are counted and not stored, so that a long message needs no memory.
 
 use super::WrongFrame;
 use super::utf8::Utf8Check;
 
 /// The longest payload of a control frame.
 const MOST_CONTROL_BYTES: u64 = 125;
-/// The longest beginning of a frame of a server: two bytes, and a length of eight.
+/// The longest head of a frame of a server: two bytes, and a length of eight bytes.
 const MOST_HEAD_BYTES: usize = 10;
 
-/// The kinds of frames.
+/// The opcodes of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opcode {
     Continuation = 0,
@@ -34,33 +34,33 @@ impl Opcode {
     }
 }
 
-/// What a server has sent.
+/// A received message or control frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// The last byte of a message.
+    /// A message is complete.
     Message,
     Ping(Vec<u8>),
     Pong(Vec<u8>),
-    /// The last frame of the connection: its code, if it has one, and its reason.
+    /// A close frame: its code, if it has one, and its reason.
     Close(Option<u16>, String),
 }
 
-/// Parses the frames of a server, in pieces of any size.
+/// Parses the frames of a server, in parts of any size.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
     head: [u8; MOST_HEAD_BYTES],
     head_length: usize,
     frame: Option<Frame>,
-    /// The message that has begun and not ended; true: a text.
+    /// The type of the incomplete message, if any; true: text.
     message: Option<bool>,
     utf8: Utf8Check,
     control: Vec<u8>,
-    /// Bytes of messages, without those of frames.
+    /// The payload bytes of messages.
     pub(crate) payload_bytes: u64,
     is_closed: bool,
 }
 
-/// A frame whose payload comes.
+/// A frame whose payload is being received.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     opcode: Opcode,
@@ -69,7 +69,7 @@ struct Frame {
 }
 
 impl FrameReader {
-    /// Takes the next bytes; bytes after a close frame are ignored.
+    /// Processes the next bytes; bytes after a close frame are ignored.
     pub(crate) fn take(&mut self, bytes: &[u8], received: &mut Vec<Received>) -> Result<(), WrongFrame> {
         let mut rest = bytes;
         while !self.is_closed {
@@ -102,7 +102,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Takes bytes of a frame's beginning; `Some` when it is whole, with what follows it.
+    /// Processes bytes of a frame's head; returns the bytes after the head when it is complete.
     fn take_head<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, WrongFrame> {
         let mut rest = bytes;
         loop {
@@ -128,7 +128,7 @@ impl FrameReader {
         }
     }
 
-    /// Invalid values of the first two bytes.
+    /// Checks the first two bytes.
     fn check_beginning(&self) -> Result<(), WrongFrame> {
         let [first, second, ..] = self.head;
         if first & 0x70 != 0 {
@@ -189,20 +189,20 @@ impl FrameReader {
         }
     }
 
-    /// The bytes of the frame's beginning that has come so far, for messages about it.
+    /// The received bytes of the frame's head, for error messages.
     pub(crate) fn beginning(&self) -> &[u8] {
         &self.head[..self.head_length.clamp(2, MOST_HEAD_BYTES)]
     }
 }
 
-/// The code and the reason of a close frame (section 5.5.1).
+/// Parses the code and the reason of a close frame (section 5.5.1).
 fn read_close(payload: &[u8]) -> Result<(Option<u16>, String), WrongFrame> {
     let (code, reason) = match payload {
         [] => return Ok((None, String::new())),
         [_] => return Err(WrongFrame::CloseWithHalfCode),
         [high, low, reason @ ..] => (u16::from_be_bytes([*high, *low]), reason),
     };
-    // Section 7.4, and what IANA has registered since.
+    // The codes of section 7.4, and those that were registered later with IANA.
     if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
         return Err(WrongFrame::CloseWithWrongCode);
     }
@@ -210,7 +210,7 @@ fn read_close(payload: &[u8]) -> Result<(Option<u16>, String), WrongFrame> {
     Ok((Some(code), reason.to_string()))
 }
 
-/// Adds a whole frame of a client, masked with this key (section 5.3).
+/// Appends a complete frame of a client, masked with this key (section 5.3).
 pub(crate) fn append_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], key: [u8; 4]) {
     out.push(0x80 | opcode as u8);
     match payload.len() {
@@ -230,7 +230,7 @@ pub(crate) fn append_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], ke
     mask(&mut out[start..], key);
 }
 
-/// Masks bytes, or takes their mask away.
+/// Masks or unmasks bytes.
 fn mask(bytes: &mut [u8], key: [u8; 4]) {
     let word = u64::from_ne_bytes([key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3]]);
     let (words, rest) = bytes.as_chunks_mut::<8>();
@@ -263,7 +263,7 @@ mod tests {
         out
     }
 
-    /// What frames mostly begin with, and anything else.
+    /// Usual first bytes of frames, and arbitrary ones.
     fn first_byte() -> impl Strategy<Value = u8> {
         let usual = prop::sample::select(&[0x81, 0x01, 0x80, 0x00, 0x82, 0x89][..]);
         prop_oneof![6 => usual, 1 => any::<u8>()]

@@ -1,5 +1,5 @@
-//! WebSockets (RFC 6455), the client's side, without input and output: the handshake, the frames, and what a
-//! client does on an open one. The engine's side is in [`crate::websocket_connection`].
+//! The client's side of WebSockets (RFC 6455), without input and output: the handshake, the frames, and the
+//! messages of a client. The engine's side is in [`crate::websocket_connection`].
 
 mod frames;
 mod handshake;
@@ -9,7 +9,7 @@ mod utf8;
 pub(crate) use handshake::handshake_fields;
 pub(crate) use session::{Fault, ReceiveOutcome, WebSocket, WebSocketEvent, WebSocketOutput, WebSocketSetup};
 
-/// How a server can break the protocol.
+/// A violation of the protocol in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongFrame {
     Masked,
@@ -40,7 +40,7 @@ impl WrongFrame {
         WrongFrame::CloseWithWrongCode,
     ];
 
-    /// Its place among all, for [`WrongFrame::at`].
+    /// The index for [`WrongFrame::at`].
     pub(crate) fn place(self) -> usize {
         self as usize
     }
@@ -65,13 +65,13 @@ impl WrongFrame {
         }
     }
 
-    /// The code that the client closes with (RFC 6455, section 7.4.1).
+    /// The client's close code (RFC 6455, section 7.4.1).
     pub(crate) fn close_code(self) -> u16 {
         if self == WrongFrame::NotUtf8 { 1007 } else { 1002 }
     }
 }
 
-/// Why an answer of 101 opens no WebSocket (RFC 6455, section 4.1).
+/// The reason why an answer with status 101 does not open a WebSocket (RFC 6455, section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongHandshake {
     Upgrade,
@@ -88,7 +88,7 @@ impl WrongHandshake {
         WrongHandshake::Protocol,
     ];
 
-    /// Its place among all, for [`WrongHandshake::at`].
+    /// The index for [`WrongHandshake::at`].
     pub(crate) fn place(self) -> usize {
         self as usize
     }

@@ -1,6 +1,6 @@
-//! Whether a text that comes in parts is UTF-8.
+//! The check whether a text in parts is UTF-8.
 
-/// Looks at the parts of one text; a character may be cut in two.
+/// Checks the parts of one text; a character may be divided between parts.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Utf8Check {
     partial: [u8; 4],
@@ -8,7 +8,7 @@ pub(crate) struct Utf8Check {
 }
 
 impl Utf8Check {
-    /// Takes the next part; false: it cannot be UTF-8.
+    /// Processes the next part; returns false if the text is not UTF-8.
     pub(crate) fn take(&mut self, part: &[u8]) -> bool {
         let mut rest = part;
         while self.length > 0 {
@@ -34,7 +34,7 @@ impl Utf8Check {
         }
     }
 
-    /// Whether the text may end here.
+    /// Whether the last character is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.length == 0
     }

@@ -1,4 +1,4 @@
-//! A WebSocket without a network: the sent frames and the recorded events, step by step.
+//! Tests of a WebSocket without a network: the sent frames and the recorded events, step by step.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ struct Rig {
     websocket_output: WebSocketOutput,
 }
 
-/// The plan of a client that listens only.
+/// The plan of a client that only receives.
 const LISTENS: WebSocketPlan =
     WebSocketPlan { sends: Some(0), is_binary: false, send_every: None, receives: None, ping_every: None };
 
@@ -47,7 +47,7 @@ impl Rig {
         self.socket.on_time(now_ns, 0, &mut self.websocket_output, &mut self.random)
     }
 
-    /// The kinds of the sent frames, and their payloads.
+    /// The opcodes of the sent frames, and their payloads.
     fn sent(&mut self) -> Vec<(u8, Vec<u8>)> {
         let (mut rest, mut frames) = (&self.websocket_output.out[..], Vec::new());
         while let [first, second, a, b, c, d, behind @ ..] = rest {
@@ -93,7 +93,7 @@ fn messages_at_fixed_times_count_from_when_they_were_due() {
     let mut rig = opened(WebSocketPlan { sends: Some(3), send_every: every, ..LISTENS }, 100 * MS);
     assert_eq!(rig.sent().len(), 1);
     assert_eq!(rig.socket.next_ns(), 110 * MS);
-    // The engine is late: both are sent, and both count from their due times.
+    // The engine is late: both messages are sent, and their answer times begin at their due times.
     assert_eq!(rig.on_time(125 * MS), u64::MAX);
     assert_eq!(rig.sent().len(), 2);
     rig.notes();
@@ -123,7 +123,7 @@ fn pings_are_answered_and_pongs_timed() {
     let pings = rig.sent();
     assert_eq!(pings.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [9, 9]);
     rig.notes();
-    // One pong for both, of the last.
+    // One pong, with the payload of the last ping, answers both pings.
     let pong = [&[0x8a, 8], &pings[1].1[..]].concat();
     rig.take(&pong, 43 * MS).expect("a good frame");
     rig.take(&pong, 44 * MS).expect("unsolicited pongs mean nothing");
@@ -169,7 +169,7 @@ fn another_answer_is_handed_back_whole() {
 }
 
 proptest! {
-    /// What comes in pieces means the same, the answer of the handshake among it.
+    /// The result does not depend on the pieces, including those of the handshake's answer.
     #[test]
     fn pieces_mean_the_same(
         bytes in prop::collection::vec(any::<u8>(), 0..60),
