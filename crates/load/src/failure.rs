@@ -1,6 +1,6 @@
-//! Why requests failed: each reason with its number and the first request that it befell.
+//! The reasons of failed requests, each with its count and the first request that failed with it.
 //!
-//! On the way of a failure only numbers are kept; they become words when the run is over.
+//! During the run only numbers are kept; they are converted to text at the end.
 
 use crate::outcome::{ErrorKind, ErrorReason};
 use crate::plan::Plan;
@@ -8,13 +8,12 @@ use crate::websocket::{WrongFrame, WrongHandshake};
 use rustix::io::Errno;
 use touchstone_session::Script;
 
-/// The most reasons that are told apart; further ones are counted only by kind.
+/// The most different reasons; failures with further reasons are counted only by kind.
 const MAXIMUM_REASONS: usize = 64;
-/// The most characters of a path that are shown.
+/// The most characters of a path in the output.
 const MAXIMUM_SHOWN: usize = 200;
 
-/// A failure on its way into the record: its kind and, where there is one, the status or the error number
-/// behind it.
+/// A failure: its kind and, if there is one, its status or error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
@@ -36,17 +35,17 @@ impl Failure {
         Failure { kind, code: error.raw_os_error() }
     }
 
-    /// A call of gRPC that ended with a status other than 0.
+    /// A gRPC call with a status other than 0.
     pub(crate) fn grpc_status(status: u16) -> Failure {
         Failure { kind: ErrorKind::BadStatus, code: -1 - i32::from(status) }
     }
 
-    /// A WebSocket that the server has closed with this code.
+    /// A WebSocket that the server closed with this code.
     pub(crate) fn closed(code: u16) -> Failure {
         Failure { kind: ErrorKind::Closed, code: i32::from(code) }
     }
 
-    /// A failure whose words are those of this number in the script.
+    /// A failure whose text has this number in the script.
     pub(crate) fn numbered(kind: ErrorKind, number: usize) -> Failure {
         Failure { kind, code: i32::try_from(number + 1).unwrap_or(0) }
     }
@@ -86,15 +85,15 @@ impl Failure {
     }
 }
 
-/// The first failure of a reason: what was asked for, where that is not the text of the plan, and the
-/// beginning of the answer.
+/// The first failure with a reason: the request, if it differs from the plan, and the beginning of the
+/// answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Example {
     pub(crate) request: Option<String>,
     pub(crate) answer: Option<String>,
 }
 
-/// One reason as a thread notes it.
+/// One reason, as a thread counts it.
 #[derive(Debug, Clone)]
 struct CountedReason {
     failure: Failure,
@@ -109,7 +108,7 @@ struct CountedReason {
 pub(crate) struct Reasons(Vec<CountedReason>);
 
 impl Reasons {
-    /// Whether the next failure of this kind is the first of its reason, and needs an example.
+    /// Whether the failure is the first one with its reason, and needs an example.
     pub(crate) fn is_new(&self, failure: Failure) -> bool {
         !self.0.iter().any(|known| known.failure == failure)
     }
@@ -136,7 +135,7 @@ impl Reasons {
         other.0.iter().for_each(|noted| self.add(noted));
     }
 
-    /// The reasons in words, the most frequent first.
+    /// The reasons as text, the most frequent first.
     pub(crate) fn told(
         mut self,
         plan: &Plan,
@@ -168,7 +167,7 @@ impl Reasons {
     }
 }
 
-/// Adds another machine's reasons to those that are here.
+/// Adds the reasons of another machine.
 pub(crate) fn merge_told(sum: &mut Vec<ErrorReason>, other: Vec<ErrorReason>) {
     for reason in other {
         let same = |known: &&mut ErrorReason| (&known.kind, &known.reason) == (&reason.kind, &reason.reason);

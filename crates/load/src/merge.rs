@@ -1,5 +1,4 @@
-//! The outcomes of a plan's portions become the outcome of the plan: counts and histograms by addition,
-//! nothing averaged.
+//! Merges the outcomes of a plan's portions. Counts and histograms are added, and no averages are computed.
 
 use crate::failure::merge_told;
 use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
@@ -8,7 +7,7 @@ use crate::portion::Portion;
 use hdrhistogram::{Counter, Histogram};
 use std::fmt;
 
-/// Why outcomes cannot be those of one plan.
+/// The reason why outcomes cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeError(pub String);
 
@@ -20,11 +19,11 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// What one machine brings back: its name, its part of the plan, and its outcome.
+/// The result of one machine: its name, its part of the plan, and its outcome.
 pub type MachineOutcome = (String, Portion, Outcome);
 
-/// The outcome of the plan. Clients are in their order in the plan; those of a portion that is missing are
-/// left out. `None` when there is no outcome at all.
+/// Returns the outcome of the plan. Clients are in the order of the plan, without those of missing portions.
+/// `None` if `machines` is empty.
 pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcome>, MergeError> {
     let mut clients: Vec<(usize, ClientOutcome)> = Vec::with_capacity(plan.clients);
     let mut sum: Option<Outcome> = None;
@@ -51,7 +50,7 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
     Ok(sum)
 }
 
-/// Says of which machine a sentence speaks.
+/// Prefixes warnings and signs of saturation with the name of the machine.
 fn name_sentences(machine: &str, outcome: &mut Outcome) {
     outcome.warnings.iter_mut().for_each(|warning| *warning = format!("{machine}: {warning}"));
     if let Saturation::Saturated(sign) = &mut outcome.saturation {
@@ -60,7 +59,7 @@ fn name_sentences(machine: &str, outcome: &mut Outcome) {
 }
 
 impl Outcome {
-    /// Adds another machine's outcome, except for its clients.
+    /// Adds the outcome of another machine, except for its clients.
     fn take_in(&mut self, other: Outcome) -> Result<(), &'static str> {
         if self.classes.len() != other.classes.len()
             || self.stages.len() != other.stages.len()
@@ -140,7 +139,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// Intervals of the same place in the run are added; a machine that ended early has fewer of them.
+    /// Adds the intervals with the same index. A machine that ended early has fewer intervals.
     fn take_in_intervals(&mut self, intervals: Vec<Interval>) -> Result<(), &'static str> {
         for (place, interval) in intervals.into_iter().enumerate() {
             match self.intervals.get_mut(place) {

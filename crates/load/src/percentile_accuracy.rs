@@ -1,6 +1,6 @@
-//! Whether the percentiles of each kind of message are right: a server with known delays and a stall writes a
-//! log with its own clock, and the figures must be within 2 % of those of the log, message by message. No
-//! time passes in these tests, so no busy machine changes them.
+//! Tests of the percentiles of each kind of message. A simulated server with known delays and a stall writes
+//! a log, and the measured percentiles must be within 2 % of those of the log. The tests use simulated time,
+//! so that the load of the machine does not affect them.
 
 use crate::choice::Random;
 use crate::messages::{MessageForm, MessageNote, MessagePlan, MessageReader};
@@ -15,14 +15,15 @@ use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const START: u64 = 1000 * MS;
-/// The server sends nothing in this time; messages that were due then are sent at its end.
+/// The server sends nothing during this time; messages that are due in it are sent at its end.
 const STALL: std::ops::Range<u64> = START + 4000 * MS..START + 4500 * MS;
 const REQUESTS: u64 = 2000;
 const MESSAGES: u64 = 8;
-/// How often a request is due.
+/// The interval between requests.
 const EACH: u64 = 5 * MS;
 
-/// The server's log of one request: when it was due, when it came, and when each message was sent.
+/// The server's log of one request: the times at which it was due, at which it was received, and at which
+/// each message was sent.
 struct Logged {
     due_ns: u64,
     came_ns: u64,
@@ -33,7 +34,7 @@ fn after_the_stall(at_ns: u64) -> u64 {
     if STALL.contains(&at_ns) { STALL.end } else { at_ns }
 }
 
-/// Requests at a fixed rate, some of which start late as no client was free.
+/// Requests at a fixed rate. Some start late, because no client was free.
 fn log() -> Vec<Logged> {
     let request = |number: u64| {
         let due_ns = START + number * EACH;
@@ -58,7 +59,7 @@ fn record(change: impl Fn(&mut PlannedRequest)) -> Record {
     Record::new(&plan, Times::new(START, Duration::ZERO, Duration::from_secs(60), Duration::ZERO), 1)
 }
 
-/// Compares a histogram with every value that was recorded in it.
+/// Compares the percentiles of a histogram with those of the exact values.
 fn assert_true(what: &str, told: &Histogram<u64>, mut exact: Vec<u64>) {
     exact.sort_unstable();
     assert_eq!(told.len(), exact.len() as u64, "{what}");
@@ -100,7 +101,7 @@ fn events_lines_and_messages_of_grpc_have_true_percentiles_under_an_open_load() 
         for logged in log() {
             let mut reader = MessageReader::new(plan);
             for at_ns in logged.sent_ns {
-                // The beginning of a message is none: it counts when its last byte has come.
+                // A message counts when its last byte is received.
                 let (beginning, end) = message.split_at(message.len() - 1);
                 reader.take_at(beginning, at_ns - MS);
                 reader.take_at(end, at_ns);
@@ -111,7 +112,7 @@ fn events_lines_and_messages_of_grpc_have_true_percentiles_under_an_open_load() 
     }
 }
 
-/// A WebSocket on the server's clock.
+/// A WebSocket in simulated time.
 struct Socket {
     socket: WebSocket,
     websocket_output: WebSocketOutput,
@@ -136,7 +137,7 @@ impl Socket {
         self.socket.take(bytes, at_ns, &mut self.websocket_output, &mut self.random).expect("good frames");
     }
 
-    /// Notes what happened at a moment, as the engine does.
+    /// Records the events of a time, as the engine does.
     fn noted(&mut self, record: &mut Record, due_ns: u64, at_ns: u64) {
         for note in self.websocket_output.notes.drain(..) {
             match note {
@@ -165,7 +166,7 @@ fn websockets_have_true_percentiles_under_an_open_load() {
         socket.open(opened_ns);
         socket.noted(&mut record, logged.due_ns, opened_ns);
         for at_ns in logged.sent_ns {
-            // The frame comes in two pieces.
+            // The frame is received in two pieces.
             socket.take(&MESSAGE[..3], at_ns - MS);
             socket.take(&MESSAGE[3..], at_ns);
             socket.noted(&mut record, logged.due_ns, at_ns);
@@ -191,7 +192,7 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
     let mut socket = Socket::asked(plan);
     socket.open(START);
     socket.noted(&mut record, START, START);
-    // The server's log: it answers in order, and each takes its time.
+    // The server's log: it answers in order, with a different delay for each message.
     let (mut exact, mut last_ns, mut answers) = (Vec::new(), 0, Vec::new());
     for number in 0..count {
         let due_ns = START + number * every;
@@ -200,13 +201,13 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
         answers.push(sent_ns);
         last_ns = sent_ns;
     }
-    // Messages are due independent of the answers.
+    // Messages are due independently of the answers.
     let mut answers = answers.into_iter().peekable();
     while let Some(&answer_ns) = answers.peek() {
         let due_ns = socket.socket.next_ns();
         let at_ns = due_ns.min(answer_ns);
         if due_ns <= answer_ns {
-            // The engine comes a little late: the message counts from when it was due.
+            // The engine is slightly late: the answer time is measured from the due time of the message.
             socket.socket.on_time(at_ns + MS / 100, 0, &mut socket.websocket_output, &mut socket.random);
         } else {
             answers.next();
@@ -216,7 +217,8 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
     }
     let websockets = record.websockets.as_ref().expect("WebSockets");
     assert_eq!((websockets.sent, websockets.total_sent), (count, count));
-    // Fifty messages were due in the stall: a client that waits for its answers would have seen one.
+    // Fifty messages were due during the stall. A client that waits for answers would measure only one long
+    // time.
     assert!(exact.iter().filter(|answer_ns| **answer_ns > 50 * MS).count() >= 40);
     assert_true("answers", &websockets.answer_ns, exact);
 }

@@ -1,7 +1,6 @@
-//! What one engine thread notes down while it runs, and how the threads' notes become one [`Outcome`].
+//! The record of one engine thread, and its merge into the record of the run.
 //!
-//! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition
-//! only.
+//! Threads share no data, and no averages are computed: counts and histograms are merged by addition.
 
 use crate::failure::{Example, Failure, Reasons};
 use crate::messages::MessageNote;
@@ -16,26 +15,26 @@ use hdrhistogram::{Counter, Histogram};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most intervals of a time line. A run of up to an hour has one each second; in a longer one each is
-/// longer.
+/// The most intervals of a time line. A run of up to an hour has one per second; a longer run has longer
+/// intervals.
 const MAXIMUM_INTERVALS: u64 = 3600;
-/// Latencies up to this are recorded without any resizing of a histogram.
+/// Latencies up to this value are recorded without resizing a histogram.
 const USUAL_LATENCY_NS: u64 = 10_000_000_000;
-/// Statuses are of three digits.
+/// A status has three digits.
 const STATUSES: usize = 1000;
 
-/// When the run is, on the monotonic clock.
+/// The times of the run on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     /// The start of the run.
     pub(crate) start_ns: u64,
-    /// The end of the ramp up: from here on things count.
+    /// The end of the ramp up: figures are counted from this time.
     pub(crate) window_start_ns: u64,
-    /// The beginning of the ramp down: nothing is counted from here on.
+    /// The beginning of the ramp down: figures are counted until this time.
     pub(crate) window_end_ns: u64,
-    /// The end of the length: from here on no request starts.
+    /// The end of the length: no request starts after this time.
     pub(crate) stop_ns: u64,
-    /// How long an interval of the time line is.
+    /// The length of an interval of the time line.
     pub(crate) interval_ns: u64,
 }
 
@@ -51,7 +50,7 @@ impl Times {
         }
     }
 
-    /// The same run, ended early.
+    /// The times of the same run if it is ended early.
     pub(crate) fn ended_at(mut self, at_ns: u64) -> Times {
         // A stop can come before the start.
         let at_ns = at_ns.max(self.start_ns);
@@ -70,7 +69,7 @@ impl Times {
     }
 }
 
-/// A duration in nanoseconds; [`crate::Plan::check`] has bounded it.
+/// A duration in nanoseconds; [`crate::Plan::check`] has limited it.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
@@ -78,7 +77,7 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 /// One valid answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerNote {
-    /// When its request was due, or started where nothing was due.
+    /// The due time of its request; in a closed loop, the start.
     pub(crate) intended_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) latency_ns: u64,
@@ -88,13 +87,13 @@ pub(crate) struct AnswerNote {
     pub(crate) body_bytes: u64,
 }
 
-/// The notes of one thread, and, merged, those of all.
+/// The figures of one thread or, after a merge, of several threads.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) times: Times,
     pub(crate) requests: u64,
     pub(crate) classes: Vec<ClassOutcome>,
-    /// Complete answers, at the place of their status.
+    /// Complete answers, indexed by status.
     statuses: Box<[u64; STATUSES]>,
     pub(crate) errors: ErrorCounts,
     pub(crate) reasons: Reasons,
@@ -103,24 +102,24 @@ pub(crate) struct Record {
     pub(crate) started: u64,
     pub(crate) connections: u64,
     pub(crate) latency_ns: Histogram<u64>,
-    /// Only in an open load; elsewhere it is the same as the latency.
+    /// Only in an open load; otherwise it is equal to the latency.
     pub(crate) service_ns: Option<Histogram<u64>>,
     pub(crate) connect_ns: Histogram<u64>,
     pub(crate) handshake_ns: Histogram<u64>,
     pub(crate) handshakes: HandshakeCounts,
-    /// Only where answers are streams of messages.
+    /// Only if answers are message streams.
     pub(crate) messages: Option<MessagesOutcome>,
-    /// Only where the plan asks for WebSockets.
+    /// Only if the plan opens WebSockets.
     pub(crate) websockets: Option<Box<WebSocketsOutcome>>,
     /// Only in an open load.
     pub(crate) arrivals: Option<ArrivalsOutcome>,
     pub(crate) stages: Vec<StageOutcome>,
     /// The end of each stage.
     stage_ends_ns: Vec<u64>,
-    /// When the last answer ended.
+    /// The end of the last request.
     pub(crate) last_ended_ns: u64,
     pub(crate) tls_error: Option<String>,
-    /// Requests that had to wait for a stream of their connection.
+    /// Requests that waited for a free stream of their connection.
     pub(crate) stream_waits: u64,
     pub(crate) clients: Vec<ClientOutcome>,
     pub(crate) intervals: Vec<Interval>,
@@ -170,7 +169,8 @@ impl Record {
         }
     }
 
-    /// A request was started. In an open load it counts where it was due, and may have waited for a client.
+    /// Counts a started request. In an open load it counts at its due time; `has_waited`: it waited for a
+    /// client.
     pub(crate) fn started(&mut self, intended_ns: u64, at_ns: u64, has_waited: bool) {
         let Some(arrivals) = &mut self.arrivals else {
             self.started += u64::from(self.times.counts(at_ns));
@@ -190,14 +190,14 @@ impl Record {
         }
     }
 
-    /// Something was due and is not started any more.
+    /// Counts an arrival that was due and was not started.
     pub(crate) fn unsent(&mut self, intended_ns: u64) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.due += u64::from(self.times.counts(intended_ns));
         }
     }
 
-    /// A message has come, of a request that was due (or began) at `intended_ns`.
+    /// Records a received message of a request that was due (or started) at `intended_ns`.
     pub(crate) fn message(&mut self, intended_ns: u64, message: MessageNote) {
         let Some(messages) = &mut self.messages else { return };
         messages.total += 1;
@@ -211,7 +211,7 @@ impl Record {
         }
     }
 
-    /// Something else has happened on a WebSocket whose request was due (or began) at `intended_ns`.
+    /// Records another event of a WebSocket whose request was due (or started) at `intended_ns`.
     pub(crate) fn websocket(&mut self, intended_ns: u64, at_ns: u64, what: WebSocketEvent) {
         let Some(websockets) = &mut self.websockets else { return };
         let counts = u64::from(self.times.counts(at_ns));
@@ -240,14 +240,14 @@ impl Record {
         }
     }
 
-    /// A server has closed a WebSocket.
+    /// Counts the close code of a WebSocket.
     pub(crate) fn websocket_closed(&mut self, code: u16) {
         if let Some(websockets) = &mut self.websockets {
             *websockets.closes.entry(code).or_default() += 1;
         }
     }
 
-    /// A TLS handshake is done.
+    /// Records a completed TLS handshake.
     pub(crate) fn shaken_hands(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
         match is_resumed {
             true => self.handshakes.resumed += 1,
@@ -258,7 +258,7 @@ impl Record {
         }
     }
 
-    /// A connection was made, for a request of a class where it is for no other.
+    /// Records an established connection; `class`: the class of its request, if the connection is not shared.
     pub(crate) fn connected(&mut self, class: Option<usize>, at_ns: u64, connect_ns: u64) {
         self.total_connections += 1;
         if self.times.counts(at_ns) {
@@ -270,25 +270,25 @@ impl Record {
         }
     }
 
-    /// The last request of a page is over, whatever became of it.
+    /// Counts a page whose last request has ended, valid or failed.
     pub(crate) fn page_ended(&mut self, class: usize, at_ns: u64) {
         self.classes[class].pages += u64::from(self.times.counts(at_ns));
     }
 
-    /// A complete answer has come, valid or not.
+    /// Counts a complete answer by its status, valid or not.
     pub(crate) fn has_status(&mut self, status: u16, at_ns: u64) {
         if self.times.counts(at_ns) {
             self.statuses[usize::from(status).min(STATUSES - 1)] += 1;
         }
     }
 
-    /// The statuses that answers had, with their numbers.
+    /// The number of complete answers by status.
     pub(crate) fn answers_by_status(&self) -> BTreeMap<u16, u64> {
         let numbered = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
         numbered.map(|(status, count)| (status as u16, *count)).collect()
     }
 
-    /// A valid answer ended.
+    /// Records a valid answer.
     pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
         self.total_requests += 1;
         self.total_bytes += answer.bytes;
@@ -301,9 +301,9 @@ impl Record {
         if !self.stages.is_empty() {
             self.answered_in_stage(answer);
         }
-        // An open load's latencies are those of the requests that were due in the window, so that none is
-        // left out because it took too long. Its rate is that of the answers that came in the window, as in a
-        // closed loop.
+        // The latencies of an open load are those of the requests that were due in the window, so that slow
+        // requests are not omitted. Its rate is that of the answers that ended in the window, as in a closed
+        // loop.
         if let Some(service) = &mut self.service_ns
             && self.times.counts(answer.intended_ns)
         {
@@ -327,7 +327,7 @@ impl Record {
     }
 
     fn answered_in_class(&mut self, answer: &AnswerNote) {
-        // Of a single class everything is known already.
+        // The figures of a single class are those of the run.
         let is_one_of_many = self.classes.len() > 1;
         let class = &mut self.classes[answer.class];
         class.requests += 1;
@@ -356,7 +356,7 @@ impl Record {
         (stage < self.stages.len()).then_some(stage)
     }
 
-    /// A request of the plan failed.
+    /// Records a failed request.
     pub(crate) fn failed(
         &mut self,
         client: usize,
@@ -383,7 +383,7 @@ impl Record {
         }
     }
 
-    /// Takes in another thread's notes; its clients follow those that are here.
+    /// Adds the figures of another thread. Its clients are appended.
     pub(crate) fn merge(&mut self, other: Record) {
         self.requests += other.requests;
         for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
@@ -449,8 +449,8 @@ impl Record {
         self.total_retries += other.total_retries;
     }
 
-    /// The time line from the start to the end of the run, empty intervals included, each with its true
-    /// length.
+    /// Completes the time line from the start to the end of the run, empty intervals included, and sets the
+    /// length of the last interval.
     pub(crate) fn finish_intervals(&mut self) {
         let length_ns = self.times.stop_ns - self.times.start_ns;
         let count = length_ns.div_ceil(self.times.interval_ns) as usize;
@@ -462,7 +462,7 @@ impl Record {
         }
     }
 
-    /// The interval in which something ended; none when that was after the length.
+    /// The interval of a time; `None` after the end of the length.
     fn interval_at(&mut self, at_ns: u64) -> Option<&mut Interval> {
         if at_ns >= self.times.stop_ns {
             return None;
@@ -556,7 +556,7 @@ fn empty_client() -> ClientOutcome {
     ClientOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
 }
 
-/// Three significant digits, for the whole run.
+/// A histogram with three significant digits, for the whole run.
 fn whole_histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_max(USUAL_LATENCY_NS, 3)
         .expect("the bounds and the digits are within the limits");
@@ -564,7 +564,7 @@ fn whole_histogram() -> Histogram<u64> {
     histogram
 }
 
-/// Two significant digits, for one client or one interval.
+/// A histogram with two significant digits, for one client or one interval.
 pub(crate) fn small_histogram() -> Histogram<u32> {
     Histogram::new(2).expect("two digits are within the limits")
 }

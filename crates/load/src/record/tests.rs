@@ -91,8 +91,8 @@ fn merging_adds_everything() {
 #[test]
 fn an_open_load_counts_latency_where_it_was_due_and_answers_where_they_came() {
     let mut record = Record::new(&plan(Some(10.0)), times(), 1);
-    // Due in the window and answered behind it; due before it and answered within; due within and never
-    // started.
+    // One request is due in the window and answered after it, one is due before the window and answered in
+    // it, and one is due in the window and not started.
     record.started(8 * SECOND, 8 * SECOND + 5_000_000, true);
     record
         .answered(0, &AnswerNote { intended_ns: 8 * SECOND, latency_ns: 2 * SECOND, ..answer(10 * SECOND) });

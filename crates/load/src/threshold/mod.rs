@@ -1,7 +1,8 @@
-//! Thresholds: conditions under which a run fails, such as `p99>200ms`, and by how much they were missed.
+//! Thresholds: conditions under which a run fails, such as `p99>200ms`, and the distance of the figures from
+//! them.
 //!
-//! The same conditions are checked at the end, with the outcome, and during the run, with the data of the
-//! threads ([`ThreadFigures`]).
+//! The conditions are checked at the end with the outcome, and during the run with the figures of the threads
+//! ([`ThreadFigures`]).
 
 use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSocketsOutcome};
 use crate::plan::{Plan, PlannedRequest};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// One threshold: the run fails where it is true.
+/// One threshold: the run fails if it is true.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -23,14 +24,14 @@ pub struct Threshold {
     comparison: Comparison,
     limit: f64,
     unit: Unit,
-    /// The classes of the plan that `urls` names; `None`: the whole run.
+    /// The classes of the plan that match `urls`; `None`: the whole run.
     classes: Option<Vec<usize>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Measure {
     Time(Distribution, Figure),
-    /// All errors, or those of one kind (its place in [`ErrorCounts::by_kind`]).
+    /// All errors, or those of one kind (its index in [`ErrorCounts::by_kind`]).
     Errors(Option<usize>),
     Rate,
     Requests,
@@ -66,21 +67,21 @@ enum Comparison {
     AtMost,
 }
 
-/// What the figure of a threshold is counted in.
+/// The unit of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds.
     Microseconds,
     /// A share, 0 to 1.
     Share,
-    /// Answers a second.
+    /// Answers per second.
     ASecond,
     /// A number.
     Count,
 }
 
 impl Unit {
-    /// The unit as it is written in JSON.
+    /// The name of the unit in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Microseconds => "us",
@@ -102,7 +103,7 @@ impl Unit {
     }
 }
 
-/// Three significant digits, and all digits of a whole number.
+/// Formats a value with three significant digits; a whole number keeps all its digits.
 fn short(value: f64) -> String {
     let before_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
     let decimals = (3 - before_point).clamp(0, 9) as usize;
@@ -116,15 +117,15 @@ fn short(value: f64) -> String {
 pub struct Verdict {
     /// The threshold as it was given.
     pub threshold: String,
-    /// Whether the run kept to it.
+    /// Whether the run met the threshold.
     pub is_kept: bool,
-    /// The figure; `None`: nothing was measured, and the threshold counts as missed.
+    /// The figure; `None`: nothing was measured, and the threshold counts as not met.
     pub measured: Option<f64>,
     /// The limit, in the same unit.
     pub limit: f64,
-    /// The unit of both.
+    /// The unit of the figure and of the limit.
     pub unit: Unit,
-    /// Figure, limit and distance in words.
+    /// The figure, the limit and their distance as text.
     pub words: String,
 }
 
@@ -137,7 +138,7 @@ impl fmt::Display for Verdict {
 const FORM: &str = "write a threshold such as p99>200ms, errors>0.1%, rate<1000 or p99{/basket}>200ms";
 
 impl Threshold {
-    /// Reads `MEASURE[{URL}]` `>`, `>=`, `<` or `<=` `LIMIT`.
+    /// Parses `MEASURE[{URL}]` `>`, `>=`, `<` or `<=` `LIMIT`.
     pub fn parse(text: &str) -> Result<Threshold, String> {
         let bad = |reason: &str| format!("{text:?}: {reason}");
         let end = match (text.find('{'), text.find('}')) {
@@ -171,7 +172,7 @@ impl Threshold {
         Ok(Threshold { text: text.to_string(), measure, urls, comparison, limit, unit, classes: None })
     }
 
-    /// Finds the URL of the threshold in the plan.
+    /// Finds the requests of the plan to which the threshold applies.
     pub fn bind(mut self, plan: &Plan) -> Result<Threshold, String> {
         let is_of_messages =
             matches!(self.measure, Measure::Time(Distribution::FirstMessage | Distribution::MessageGap, _));
@@ -207,18 +208,19 @@ impl Threshold {
                 self.text
             ));
         }
-        // Where all are meant, the histogram of the whole run has more digits, and a single class has no
-        // other.
+        // If all requests match, the histogram of the whole run is used: it has more digits, and a single
+        // class has no histogram of its own.
         self.classes = (!outside.is_empty()).then_some(inside);
         Ok(self)
     }
 
-    /// The classes of the plan to which it applies, if that is not the whole run.
+    /// The classes of the plan to which the threshold applies; empty for the whole run.
     pub fn classes(&self) -> &[usize] {
         self.classes.as_deref().unwrap_or_default()
     }
 
-    /// Why the threshold can be checked only at the end of the run; `None`: it can be while it continues.
+    /// The reason why the threshold can be checked only at the end of the run; `None`: it can be checked
+    /// during the run.
     pub fn only_at_the_end(&self) -> Option<String> {
         let is_growing = matches!(self.measure, Measure::Requests | Measure::Errors(_))
             && self.unit == Unit::Count
@@ -227,18 +229,18 @@ impl Threshold {
             .then(|| format!("{}: this is known only when the run is over: use --fail-if", self.text))
     }
 
-    /// The outcome of a finished run.
+    /// The verdict on a finished run.
     pub fn judge(&self, outcome: &Outcome) -> Verdict {
         self.judge_figures(&Figures::of(outcome))
     }
 
-    /// The same during a run; `None` as long as nothing was measured or the threshold is kept.
+    /// The same during a run; `None` while nothing was measured or the threshold is met.
     pub fn missed_so_far(&self, figures: &LiveFigures) -> Option<Verdict> {
         let verdict = self.judge_figures(&figures.figures());
         (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
     }
 
-    /// The verdict on a figure that is known already, in the unit of the limit.
+    /// The verdict on a given figure, in the unit of the limit.
     pub fn judge_figure(&self, measured: Option<f64>) -> Verdict {
         let is_kept = measured.is_some_and(|measured| !match self.comparison {
             Comparison::Above => measured > self.limit,
@@ -315,7 +317,7 @@ impl Threshold {
                 }
             },
             Measure::Errors(_) if self.unit == Unit::Share => {
-                // Errors of one kind are a share of all requests, too.
+                // The share of one kind of errors is also that in all requests.
                 let all = of_classes(|class| class.errors).unwrap_or_else(|| figures.errors.total());
                 share(errors, requests + all)
             }
@@ -401,7 +403,7 @@ fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
     }
 }
 
-/// Whether a threshold's `[METHOD ]PATH`, or `[METHOD ]URL`, names the request. A `*` at its end stands for
+/// Whether the request matches the threshold's `[METHOD ]PATH` or `[METHOD ]URL`. A `*` at the end matches
 /// any rest.
 fn is_named(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
     let (method, place) = match urls.split_once(' ') {
@@ -432,7 +434,7 @@ fn time_us<T: Counter>(histogram_ns: &Histogram<T>, figure: Figure) -> Option<f6
     })
 }
 
-/// The data for thresholds.
+/// The figures to which thresholds are applied.
 struct Figures<'a> {
     window: Duration,
     requests: u64,
@@ -447,7 +449,7 @@ struct Figures<'a> {
     unsent_and_due: Option<(u64, u64)>,
 }
 
-/// The figures of classes: of all, or of those that are looked at.
+/// The figures of all classes, or of the checked ones.
 enum Classes<'a> {
     All(&'a [ClassOutcome]),
     Some(&'a BTreeMap<usize, ClassOutcome>),
@@ -518,14 +520,14 @@ impl LiveFigures {
         }
     }
 
-    /// The same without the figures of the other classes.
+    /// Removes the figures of other classes.
     pub fn of_classes(mut self, wanted: &[usize]) -> LiveFigures {
         self.classes.retain(|class, _| wanted.contains(class));
         self
     }
 
-    /// Adds another thread's. The time so far is that of the thread that handed over first, so that no rate
-    /// is too high.
+    /// Adds the figures of another thread. The counted time is the longest of all threads, so that the rate
+    /// is not overestimated.
     fn take_in(&mut self, other: &LiveFigures) {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
@@ -569,19 +571,19 @@ impl LiveFigures {
     }
 }
 
-/// What the threads hand over during a run, if it is wanted: copies of their whole histograms, a few
-/// times a second.
+/// The figures that the threads publish during a run, if the caller requests it: copies of their histograms,
+/// a few times per second.
 #[derive(Debug, Default)]
 pub struct ThreadFigures {
-    /// Set by the caller before the run.
+    /// Set by the caller before the run to request the figures.
     pub wanted: AtomicBool,
     threads: Mutex<Vec<Option<LiveFigures>>>,
 }
 
 impl ThreadFigures {
-    /// The figures of all threads together; `None` before the first handed any over.
+    /// The sum of the figures of all threads; `None` before the first publication.
     pub fn sum(&self) -> Option<LiveFigures> {
-        // Only complete figures are put in, so those of a thread that panicked are valid.
+        // Only complete figures are stored, so that the data is valid after a panic of a thread.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut threads = threads.iter().flatten();
         let mut sum = threads.next()?.clone();
@@ -596,7 +598,7 @@ impl ThreadFigures {
         self.put(thread, LiveFigures::of(record, now_ns));
     }
 
-    /// Takes the figures of one of several threads, or machines, in the place of those that it gave before.
+    /// Replaces the figures of a thread or a machine.
     pub fn put(&self, place: usize, figures: LiveFigures) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if threads.len() <= place {

@@ -1,4 +1,4 @@
-//! Thresholds: valid and invalid thresholds, and their outcomes for known figures.
+//! Tests of valid and invalid thresholds, and of their verdicts on known figures.
 
 use super::*;
 use crate::record::{AnswerNote, Times};
@@ -18,7 +18,8 @@ fn plan() -> Plan {
     Plan { requests, ..Plan::of_one(target, "/") }
 }
 
-/// 10 s in which class n had 100 answers of (n + 1) x 100 ms, and class 2 five time limits as well.
+/// The figures of 10 s in which class n had 100 answers of (n + 1) x 100 ms, and class 2 also had five
+/// timeouts.
 fn figures(plan: &Plan) -> LiveFigures {
     let times = Times::new(0, Duration::ZERO, Duration::from_secs(10), Duration::ZERO);
     let mut record = Record::new(plan, times, 1);
@@ -69,7 +70,7 @@ fn figures_that_are_known_miss_by_what_is_said() {
     ] {
         let verdict = judged(text);
         assert!(!verdict.is_kept, "{text}: {}", verdict.words);
-        // Histograms keep two or three digits, and say the largest value that is meant.
+        // Histograms have two or three digits, and return the highest equivalent value.
         let rounded = verdict.words.replace("302 ms", "300 ms").replace("101 ms", "100 ms");
         let rounded = rounded.replace("50.5 %", "50 %").replace("50.1 %", "50 %").replace("201 ms", "200 ms");
         assert_eq!(rounded.split(',').next(), words.split(',').next(), "{text}: {}", verdict.words);
