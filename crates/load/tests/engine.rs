@@ -1,4 +1,4 @@
-//! The engine against a server that answers as the test wants: totals, error kinds, schedules, ends.
+//! Tests of the engine with a scripted server: totals, error kinds, schedules, ends of runs.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn ran(plan: &Plan) -> Outcome {
     run(plan, &Progress::default()).expect("the plan can run")
 }
 
-/// A server that answers everything with this many bytes.
+/// A server that answers every request with a body of this length.
 fn plain(body_bytes: usize) -> Server {
     let bytes = answer(200, &vec![b'x'; body_bytes]);
     Server::start(move |_, stream| {
@@ -29,7 +29,7 @@ fn plain(body_bytes: usize) -> Server {
     })
 }
 
-/// Runs briefly against a server that treats every request alike, and gives back its outcome with all errors.
+/// Runs a short plan with this server; returns the outcome and the server.
 fn ran_against(
     script: impl Fn(&support::Request, &mut std::net::TcpStream) -> After + Send + Sync + 'static,
     change: impl FnOnce(&mut Plan),
@@ -74,7 +74,7 @@ fn totals_agree_with_the_server_and_with_each_other() {
     assert!(outcome.engine.user_s + outcome.engine.system_s > 0.0);
 }
 
-/// Clients by Little's law, over what is counted of a short run with six clients.
+/// The number of clients according to Little's law in a short run with six clients.
 fn implied_clients(connections: ConnectionUse) -> f64 {
     let server = plain(200);
     let mut plan = server.plan("/");
@@ -91,8 +91,8 @@ fn implied_clients(connections: ConnectionUse) -> f64 {
 #[test]
 fn littles_law_holds() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
-        // A machine that stands still for a moment at one edge of the window shifts latency over it, so that
-        // one run may be off; the engine's own bookkeeping would be off in all.
+        // A pause of the machine at an edge of the window falsifies a single run. An error of the engine
+        // would falsify all runs.
         let runs = (0..5).map(|_| implied_clients(connections));
         let tried: Vec<f64> = runs
             .scan(false, |done, implied| {
@@ -292,7 +292,7 @@ fn what_is_not_http_is_malformed() {
 
 #[test]
 fn a_broken_connection_is_a_reset() {
-    // In the head, in the body, and before anything on a new connection.
+    // A reset in the head, in the body, and before the first byte on a new connection.
     for text in ["HTTP/1.1 200", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", ""] {
         let (outcome, server) = ran_against(
             move |_, stream| {
@@ -302,7 +302,7 @@ fn a_broken_connection_is_a_reset() {
             |_| (),
         );
         assert_eq!((outcome.total_requests, outcome.total_errors), (0, server.requests()));
-        // The reset may overtake the bytes before it, never the other way round.
+        // The reset may discard bytes that were received before it.
         assert!(only(&outcome.total_errors_by_kind, "reset"), "{text:?}: {:?}", outcome.total_errors_by_kind);
     }
     let (outcome, _) = ran_against(
@@ -320,7 +320,7 @@ fn a_silent_server_times_out() {
     let (outcome, server) = ran_against(|_, _| After::Keep, |plan| plan.timeout = milliseconds(50));
     assert!(only(&outcome.total_errors_by_kind, "timeout"), "{:?}", outcome.total_errors_by_kind);
     assert_eq!(outcome.total_requests, 0);
-    // A server that is slow itself reads some of them after they were given up.
+    // A slow server reads some of the requests after their timeout.
     while server.requests() < outcome.total_errors {
         std::thread::sleep(milliseconds(5));
     }
@@ -343,7 +343,7 @@ fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
 
 #[test]
 fn nobody_listening_is_a_connect_error_without_a_storm() {
-    // A port that is held by a socket which does not listen.
+    // The port of a socket that does not listen.
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let held = held.expect("a socket can be made");
     rustix::net::bind(&held, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
@@ -356,13 +356,14 @@ fn nobody_listening_is_a_connect_error_without_a_storm() {
     let outcome = ran(&plan);
     assert!(only(&outcome.total_errors_by_kind, "connect"), "{:?}", outcome.total_errors_by_kind);
     assert_eq!((outcome.total_requests, outcome.total_connections), (0, 0));
-    // At most one attempt each 10 ms and client.
+    // At most one attempt per client in 10 ms.
     assert!((3..=63).contains(&outcome.total_errors), "{}", outcome.total_errors);
 }
 
 #[test]
 fn a_connection_that_takes_its_time_is_waited_for() {
-    // With its queue full the kernel answers no connect, and the client tries again after a second.
+    // While the accept queue is full, the kernel does not answer connection attempts, and the client tries
+    // again after a second.
     let listener =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
             .expect("a socket");
@@ -409,7 +410,7 @@ fn a_request_that_is_longer_than_the_socket_takes_is_sent_in_parts() {
 
 #[test]
 fn a_kept_connection_may_be_closed_between_requests() {
-    // Without a word, by a header field, and only after a while.
+    // The server closes the connection at once, with Connection: close, or after a delay.
     for kind in 0..3 {
         let (outcome, server) = ran_against(
             move |request, stream| {
@@ -435,7 +436,7 @@ fn a_kept_connection_may_be_closed_between_requests() {
 
 #[test]
 fn a_request_on_a_closed_connection_is_sent_again() {
-    // The second request of a connection is read and never answered: seen from the client that is the race
+    // The second request of a connection is read and not answered. For the client this is equal to the race
     // between its request and the server's close.
     let (outcome, server) = ran_against(
         |request, stream| {
@@ -470,7 +471,7 @@ fn a_rate_is_kept_and_its_latency_begins_at_the_intended_start() {
     let outcome = ran(&plan);
     assert_eq!(outcome.total_errors, 0);
     assert_eq!((outcome.total_requests, server.requests()), (100, 100));
-    // The stall held up one request, but delayed the thirty or so behind it.
+    // The stall delayed one request directly, and about thirty later ones indirectly.
     let slow = |histogram: &hdrhistogram::Histogram<u64>| histogram.count_between(50_000_000, u64::MAX);
     assert!(slow(&outcome.service_ns) >= 1);
     assert!(slow(&outcome.latency_ns) >= slow(&outcome.service_ns) + 15, "{}", slow(&outcome.latency_ns));
@@ -490,7 +491,7 @@ fn a_rate_that_the_server_cannot_carry_is_told() {
     let outcome = ran(&plan);
     let Saturation::Saturated(text) = &outcome.saturation else { panic!("{:?}", outcome.saturation) };
     assert!(text.contains("more clients"), "{text}");
-    // Waiting for its turn is part of a request's latency.
+    // The latency of a request includes the wait for a client.
     assert!(outcome.latency_ns.max() > outcome.service_ns.max());
 }
 
@@ -537,7 +538,7 @@ fn a_stop_does_not_wait_for_a_silent_server() {
     let mut plan = server.plan("/");
     plan.length = Duration::from_secs(3600);
     plan.timeout = Duration::from_secs(3600);
-    // Once with a request under way, once before the run has even started.
+    // Once during an active request, and once before the start of the run.
     for requests in [1, 0] {
         let progress = Progress::default();
         let outcome = std::thread::scope(|scope| {

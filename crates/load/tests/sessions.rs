@@ -1,5 +1,5 @@
-//! Sessions that carry data: values from answers and files go into later requests, cookies come back,
-//! redirects are followed, and what is missing is an error with its example.
+//! Tests of sessions with values: values from answers and files are used in later requests, cookies are
+//! returned, redirects are followed, and a missing value is an error with an example.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn extract(name: &str, from: &str) -> ExtractPlan {
     ExtractPlan { name: name.to_string(), from: from.to_string() }
 }
 
-/// A plan whose clients go through these requests, again and again.
+/// A plan whose clients repeat these requests.
 fn session(server: &Server, requests: Vec<PlannedRequest>, limit: u64) -> Plan {
     let mut plan = server.plan("/");
     plan.clients = 4;
@@ -39,7 +39,7 @@ fn get(path: &str, step: StepPlan) -> PlannedRequest {
     PlannedRequest { step: Some(step), ..PlannedRequest::get(path) }
 }
 
-/// A shop: a token for each login, which orders must bring back.
+/// A simulated shop: each login returns a token, which orders must contain.
 fn shop() -> (Server, Arc<Mutex<BTreeMap<String, u64>>>) {
     let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
     let noted = seen.clone();
@@ -103,9 +103,9 @@ fn values_of_answers_go_into_later_requests() {
     assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default(), "{:?}", outcome.error_reasons);
     assert_eq!((outcome.total_requests, server.requests()), (400, 400));
     let seen = seen.lock().expect("no thread panicked");
-    // Each of the four clients may have ended with a login.
+    // The last request of each of the four clients may be a login.
     assert!((200..=204).contains(&seen["GET /login HTTP/1.1"]));
-    // Every order has the number of its own login.
+    // Every order contains the number of its own login.
     assert!(seen.iter().all(|(line, count)| line.contains("/login") || *count == 1), "{seen:?}");
 }
 
@@ -164,7 +164,7 @@ fn each_session_takes_a_row_of_the_data() {
     plan.script = Some(ScriptPlan { data, cookies: false });
     plan.clients = 3;
     plan.request_limit = Some(36);
-    // Each client waits for its turn, so that all make the same number of requests.
+    // The server answers the clients in turn, so that all of them send the same number of requests.
     plan.rate = Some(3000.0);
     plan.cores = Vec::new();
     let outcome = ran(&plan);
@@ -214,7 +214,8 @@ fn redirects_are_followed_on_the_same_server() {
     assert_eq!((outcome.total_requests, outcome.total_errors), (3, 0), "{:?}", outcome.error_reasons);
     let wanted = ["POST /a/form HTTP/1.1 3", "POST /a/again?x=1 HTTP/1.1 3", "GET /done HTTP/1.1 0"];
     assert_eq!(lines.lock().expect("no thread panicked").drain(..).collect::<Vec<_>>(), wanted);
-    // Three are followed, and the fourth is the answer; another server's is the answer at once.
+    // Three redirects are followed, and the fourth is the final answer. A redirect to another server is a
+    // final answer at once.
     for (path, requests) in [("/loop", 4), ("/away", 1)] {
         plan.requests = vec![get(path, step("header Location"))];
         plan.request_limit = Some(requests);
