@@ -27,18 +27,18 @@ impl AbortWatch {
 
     /// The classes of the plan whose figures are checked during the run, in addition to those of the whole
     /// run; `None`: no thresholds are checked.
-    pub fn wanted(&self) -> Option<Vec<usize>> {
+    pub fn checked_classes(&self) -> Option<Vec<usize>> {
         let classes = self.thresholds.iter().flat_map(Threshold::classes).copied();
         (!self.thresholds.is_empty()).then(|| classes.collect())
     }
 
     /// Requests the threads of the next run to publish their figures.
     pub fn begin(&self, progress: &Progress) {
-        progress.live_figures.wanted.store(!self.thresholds.is_empty(), Ordering::Relaxed);
+        progress.live_figures.is_requested.store(!self.thresholds.is_empty(), Ordering::Relaxed);
     }
 
     /// Ends the run if a threshold is exceeded.
-    pub fn look(&self, progress: &Progress) {
+    pub fn check(&self, progress: &Progress) {
         let mut last_check = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, missed) = &mut *last_check;
         if self.thresholds.is_empty() || missed.is_some() || last.elapsed() < CHECK_INTERVAL {

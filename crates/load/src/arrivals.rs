@@ -150,7 +150,7 @@ impl ArrivalQueue {
     /// backlog.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Due {
         if self.next.at_ns > now_ns {
-            return Due::Nothing;
+            return Due::Later;
         }
         let arrival = self.next;
         self.advance();
@@ -158,7 +158,7 @@ impl ArrivalQueue {
             Some(client) => Due::Start { client: client as usize, arrival },
             None => {
                 self.backlog.push_back(arrival);
-                Due::Waits
+                Due::Queued
             }
         }
     }
@@ -174,7 +174,7 @@ impl ArrivalQueue {
     }
 
     /// The arrivals that were due before `end_ns` and were not started, the earliest first.
-    pub(crate) fn left_over(mut self, end_ns: u64) -> Vec<Arrival> {
+    pub(crate) fn into_unstarted(mut self, end_ns: u64) -> Vec<Arrival> {
         while self.next.at_ns < end_ns {
             self.backlog.push_back(self.next);
             self.advance();
@@ -187,9 +187,9 @@ impl ArrivalQueue {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// No arrival is due.
-    Nothing,
+    Later,
     /// An arrival is due and waits for a client.
-    Waits,
+    Queued,
     /// An arrival is due and assigned to a client.
     Start { client: usize, arrival: Arrival },
 }
@@ -201,7 +201,7 @@ mod tests {
     use std::time::Duration;
 
     fn all(rate: f64, seconds: u64, arrivals: Arrivals, threads: usize) -> Vec<u64> {
-        let stages = [Stage::holding(Duration::from_secs(seconds), rate)];
+        let stages = [Stage::constant(Duration::from_secs(seconds), rate)];
         let mut due: Vec<u64> = (0..threads)
             .flat_map(|thread| {
                 let mut times = RateTimes::new(&stages, arrivals, 7, thread, threads);
@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_constant_rate_is_kept_by_all_threads_together(threads in 1usize..9, rate in 1.0f64..2000.0) {
+        fn all_threads_together_have_a_constant_rate(threads in 1usize..9, rate in 1.0f64..2000.0) {
             let due = all(rate, 3, Arrivals::Constant, threads);
             prop_assert!((due.len() as f64 - rate * 3.0).abs() <= 1.0);
             for (number, at_ns) in due.iter().enumerate() {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_chance() {
+    fn poisson_arrivals_have_the_rate_and_an_exponential_distribution() {
         for threads in [1, 4] {
             let due = all(1000.0, 100, Arrivals::Poisson, threads);
             // The standard deviation of the number is its square root, 316.
@@ -239,24 +239,24 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_wait_for_clients_and_keep_their_moment() {
-        let stages = [Stage::holding(Duration::from_secs(1), 10.0)];
+    fn waiting_arrivals_keep_their_due_time() {
+        let stages = [Stage::constant(Duration::from_secs(1), 10.0)];
         let times = RateTimes::new(&stages, Arrivals::Constant, 0, 0, 1);
         let mut queue = ArrivalQueue::new(ArrivalTimes::Rate(times), 1_000, 1);
         let at = |at_ns| Arrival { at_ns, request: None };
-        assert_eq!(queue.take_due(999), Due::Nothing);
+        assert_eq!(queue.take_due(999), Due::Later);
         assert_eq!(queue.take_due(1_000), Due::Start { client: 0, arrival: at(1_000) });
         let late_ns = 250_001_000;
-        assert_eq!(queue.take_due(late_ns), Due::Waits);
-        assert_eq!(queue.take_due(late_ns), Due::Waits);
-        assert_eq!(queue.take_due(late_ns), Due::Nothing);
+        assert_eq!(queue.take_due(late_ns), Due::Queued);
+        assert_eq!(queue.take_due(late_ns), Due::Queued);
+        assert_eq!(queue.take_due(late_ns), Due::Later);
         assert_eq!(queue.next_for(0), Some(at(100_001_000)));
-        assert_eq!(queue.left_over(500_001_000), [at(200_001_000), at(300_001_000), at(400_001_000)]);
+        assert_eq!(queue.into_unstarted(500_001_000), [at(200_001_000), at(300_001_000), at(400_001_000)]);
     }
 
     proptest! {
         #[test]
-        fn recorded_arrivals_are_dealt_out_whole_and_keep_their_moments(
+        fn all_recorded_arrivals_are_assigned_and_keep_their_times(
             distances_ms in prop::collection::vec(0u64..500, 1..200), threads in 1usize..9,
         ) {
             let mut after = Duration::ZERO;
@@ -270,15 +270,15 @@ mod tests {
                 .collect();
             let mut plan = Plan::of_one(crate::Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
             plan.recorded = recorded.clone().into();
-            let mut dealt: Vec<Arrival> = (0..threads)
+            let mut assigned: Vec<Arrival> = (0..threads)
                 .flat_map(|thread| {
                     let mut times = ArrivalTimes::of_plan(&plan, thread, threads).expect("an open load");
                     std::iter::from_fn(move || times.next_due())
                 })
                 .collect();
-            dealt.sort_unstable_by_key(|arrival| arrival.request);
-            prop_assert_eq!(dealt.len(), recorded.len());
-            for (arrival, recorded) in dealt.iter().zip(&recorded) {
+            assigned.sort_unstable_by_key(|arrival| arrival.request);
+            prop_assert_eq!(assigned.len(), recorded.len());
+            for (arrival, recorded) in assigned.iter().zip(&recorded) {
                 prop_assert_eq!(u128::from(arrival.at_ns), recorded.after.as_nanos());
                 prop_assert_eq!(arrival.request, Some(recorded.request as u32));
             }

@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_plan_comes_back_as_it_was() {
+    fn a_plan_is_unchanged_after_serialization() {
         let mut plan = Plan::of_one(Target::plain(([10, 0, 0, 5], 80).into(), "www.example"), "/a");
         let trust = Trust::Authorities(b"-----BEGIN CERTIFICATE-----".to_vec());
         plan.target.tls = Some(TlsTarget { trust, ..TlsTarget::new("www.example") });

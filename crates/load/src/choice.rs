@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_states_the_weights(
+        fn the_table_has_the_shares_of_the_weights(
             mut weights in prop::collection::vec(prop_oneof![4 => 0.001f64..1000.0, 1 => Just(0.0)], 1..200),
         ) {
             weights.push(1.0);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_draw_different_sequences_and_the_same_again() {
+    fn clients_have_different_and_repeatable_sequences() {
         let first: Vec<u64> = (0..4).map(|client| Random::of_client(7, client).next()).collect();
         let again: Vec<u64> = (0..4).map(|client| Random::of_client(7, client).next()).collect();
         assert_eq!(first, again);

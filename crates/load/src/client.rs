@@ -19,7 +19,7 @@ use touchstone_session::State;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientState {
     /// The client has no active request.
-    Resting,
+    Idle,
     /// The request waits until its connection is established, its TLS handshake is done, or a stream is free.
     Waiting,
     /// A part of the request was sent.
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     /// The current page: the chosen request, and the number of its following requests that were started.
     pub(crate) page: Page,
     /// The request of a recorded arrival; `None`: the next request is chosen by weight.
-    pub(crate) arrived: Option<u32>,
+    pub(crate) recorded_request: Option<u32>,
     pub(crate) connection: usize,
     /// The number of sent bytes of the request (HTTP/1 without TLS).
     pub(crate) sent: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Client {
     /// The actual start of the request.
     pub(crate) service_started_ns: u64,
     /// The number of remaining requests of the session.
-    pub(crate) session_left: u64,
+    pub(crate) session_requests_left: u64,
     pub(crate) answer: AnswerReader,
     /// The retained parts of the answer, if the plan requires more than its length.
     pub(crate) retained: Option<Box<RetainedAnswer>>,
@@ -74,18 +74,18 @@ impl Client {
     pub(crate) fn new(number: usize, seed: u64) -> Client {
         Client {
             number,
-            state: ClientState::Resting,
+            state: ClientState::Idle,
             random: Random::of_client(seed, number),
             request: 0,
             page: Page::NONE,
-            arrived: None,
+            recorded_request: None,
             connection: 0,
             sent: 0,
             is_last: false,
             retried: false,
             started_ns: 0,
             service_started_ns: 0,
-            session_left: 0,
+            session_requests_left: 0,
             answer: AnswerReader::new(),
             retained: None,
             script: None,
@@ -100,7 +100,7 @@ impl Client {
     /// The answer is a stream of messages, and the client has received the planned number of them.
     pub(crate) fn has_all_messages(&self) -> bool {
         let messages = self.retained.as_ref().and_then(|retained| retained.parts.messages.as_ref());
-        messages.is_some_and(|messages| messages.is_full())
+        messages.is_some_and(|messages| messages.has_reached_limit())
     }
 }
 
@@ -110,12 +110,12 @@ pub(crate) struct Page {
     /// The request that was chosen.
     pub(crate) first: usize,
     /// The number of its following requests that were started.
-    pub(crate) made: usize,
+    pub(crate) started: usize,
 }
 
 impl Page {
     /// No page: no request remains.
-    pub(crate) const NONE: Page = Page { first: 0, made: usize::MAX };
+    pub(crate) const NONE: Page = Page { first: 0, started: usize::MAX };
 }
 
 /// The state of a connection.
@@ -145,7 +145,7 @@ pub(crate) struct Connection {
     pub(crate) reused: bool,
     /// An event has reported that the server closed the connection. The remaining bytes must be received now,
     /// because no other event will follow.
-    pub(crate) hung_up: bool,
+    pub(crate) peer_closed: bool,
     /// It is in the list of unfinished connections.
     pub(crate) unfinished: bool,
     pub(crate) connect_started_ns: u64,
@@ -165,7 +165,7 @@ pub(crate) struct Layers {
     pub(crate) websocket: Option<Box<WebSocket>>,
     /// The detail of a failed WebSocket: the reason of the server's close frame, or the beginning of an
     /// invalid frame.
-    pub(crate) last_words: Option<String>,
+    pub(crate) failure_detail: Option<String>,
     /// The time of its timer.
     pub(crate) timer_ns: u64,
     /// Plaintext output, before encryption.
@@ -192,7 +192,7 @@ impl Connection {
             target,
             first_client,
             reused: false,
-            hung_up: false,
+            peer_closed: false,
             unfinished: false,
             connect_started_ns: 0,
             connect_returned_ns: 0,
@@ -202,7 +202,7 @@ impl Connection {
 
     /// The token of the socket's events: the number of the connection and, in the upper half, its generation,
     /// because an event of an earlier connection may still be pending.
-    pub(crate) fn mark(&self, index: usize) -> u64 {
+    pub(crate) fn event_token(&self, index: usize) -> u64 {
         (self.generation << 32) | index as u64
     }
 
@@ -217,14 +217,14 @@ impl Connection {
                 let _ = rustix::net::send(socket, &layers.out, rustix::net::SendFlags::NOSIGNAL);
             }
             if let Some(h3) = &mut layers.h3 {
-                h3.say_goodbye(socket);
+                h3.send_close(socket);
             }
             layers.tls = None;
             layers.h2 = None;
             layers.h3 = None;
             layers.pipeline.clear();
             if let Some(socket) = &mut layers.websocket {
-                socket.forget();
+                socket.reset();
             }
             layers.frames.clear();
             layers.out.clear();

@@ -43,7 +43,7 @@ const EVENTS_AT_ONCE: usize = 256;
 /// start of many clients does not delay the processing of the first answers.
 const STARTS_AT_ONCE: usize = 64;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// The token of the timer's events; the tokens of sockets are those of [`Connection::mark`].
+/// The token of the timer's events; the tokens of sockets are those of [`Connection::event_token`].
 const TIMER: u64 = u64::MAX;
 /// The time that active requests may take after a stop.
 const STOP_GRACE_NS: u64 = 50_000_000;
@@ -123,7 +123,7 @@ pub(crate) struct Engine<'a> {
     /// turns with other connections.
     pub(crate) unfinished: VecDeque<usize>,
     /// New connections whose first request has not been sent yet.
-    pub(crate) unsent: Vec<usize>,
+    pub(crate) first_sends: Vec<usize>,
     /// Connections with layers that may have output.
     pub(crate) dirty: Vec<usize>,
     /// The number of active requests.
@@ -140,7 +140,7 @@ pub(crate) struct Engine<'a> {
     /// The index of the thread.
     pub(crate) thread: usize,
     /// The time of the next publication of its latencies.
-    pub(crate) hand_over_ns: u64,
+    pub(crate) next_publish_ns: u64,
     pub(crate) window_start: Option<ThreadTime>,
     pub(crate) window_end: Option<ThreadTime>,
 }
@@ -192,7 +192,7 @@ impl<'a> Engine<'a> {
             timers: Timers::with_capacity(count),
             connection_timers: Timers::with_capacity(0),
             unfinished: VecDeque::with_capacity(connections.len()),
-            unsent: Vec::with_capacity(connections.len()),
+            first_sends: Vec::with_capacity(connections.len()),
             dirty: Vec::with_capacity(connections.len()),
             connections,
             targets,
@@ -209,7 +209,7 @@ impl<'a> Engine<'a> {
             started_ns: 0,
             published: Published::default(),
             thread: share.thread,
-            hand_over_ns: 0,
+            next_publish_ns: 0,
             window_start: None,
             window_end: None,
         };
@@ -229,7 +229,7 @@ impl<'a> Engine<'a> {
             (self.started_ns, self.now_ns) = (started_ns, started_ns);
         }
         let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
-        while self.goes_on() {
+        while self.is_running() {
             let timeout = if self.prepare_wait()? { None } else { Some(&NO_WAIT) };
             match epoll::wait(&self.epoll, &mut space, timeout) {
                 Ok((events, _)) => events.iter().for_each(|event| self.on_event(event)),
@@ -238,9 +238,9 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
-            self.on_connection_time();
+            self.on_connection_timer();
             self.start_due();
-            self.send_all_first();
+            self.send_first_requests();
             self.flush_dirty();
             if self.now_ns >= self.housekeeping_ns {
                 self.do_housekeeping();
@@ -268,7 +268,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         let is_before_end = self.now_ns < self.stop_ns || self.next_arrival_ns() < self.stop_ns;
         if is_before_end && (self.left_to_start > 0 || self.under_way > 0) {
             return true;
@@ -315,17 +315,17 @@ impl<'a> Engine<'a> {
 
     fn on_event(&mut self, event: &Event) {
         let flags = event.flags;
-        let mark = event.data.u64();
-        if mark == TIMER {
+        let event_token = event.data.u64();
+        if event_token == TIMER {
             self.timer_ns = u64::MAX;
             return;
         }
-        let index = mark as u32 as usize;
+        let index = event_token as u32 as usize;
         let connection = &mut self.connections[index];
-        if connection.mark(index) != mark {
+        if connection.event_token(index) != event_token {
             return;
         }
-        connection.hung_up |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        connection.peer_closed |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         if connection.layers.is_some() {
             self.on_layered_event(index, flags);
         } else {
@@ -380,11 +380,11 @@ impl<'a> Engine<'a> {
     }
 
     fn finish(mut self) -> ThreadOutcome {
-        self.note_window_edges();
+        self.record_window_edges();
         self.publish_progress();
         self.connections.iter_mut().for_each(Connection::close);
         if let LoadModel::Open(arrivals) = self.load_model {
-            for arrival in arrivals.left_over(self.stop_ns) {
+            for arrival in arrivals.into_unstarted(self.stop_ns) {
                 self.record.unsent(arrival.at_ns);
             }
         }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curve_ends_with_the_largest_value_and_all_of_them() {
+    fn the_distribution_ends_with_the_largest_value_and_the_total_count() {
         let mut histogram = Histogram::new(3).expect("three digits are within the limits");
         (1..=1000).for_each(|ms| histogram.record(ms * 1_000_000).expect("it resizes itself"));
         let text = percentile_text(&histogram);

@@ -74,7 +74,7 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
     let read = |piece: usize| {
         let (mut socket, mut random) = (WebSocket::default(), Random::of_client(1, 0));
         let mut websocket_output = WebSocketOutput::default();
-        socket.ask(&setup, None, &mut [], &mut random);
+        socket.start_handshake(&setup, None, &mut [], &mut random);
         let opening = if is_open { socket.opening_answer() } else { String::new() };
         let all = [opening.as_bytes(), bytes].concat();
         let mut after = Ok(ReceiveOutcome::Continue);
@@ -89,7 +89,7 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
             Ok(ReceiveOutcome::Refused(_)) => Ok(ReceiveOutcome::Refused(Vec::new())),
             after => after,
         };
-        (after, websocket_output.notes, websocket_output.out)
+        (after, websocket_output.events, websocket_output.out)
     };
     assert_eq!(read(usize::MAX), read(piece.max(1)));
 }
@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn malformed_bytes_without_a_line_end_are_so_in_pieces_too() {
+    fn malformed_bytes_without_a_line_end_are_malformed_in_pieces() {
         super::http1_answer(b"H\0", 1, false);
     }
 

@@ -4,7 +4,7 @@ use crate::client::ClientState;
 use crate::clock::ThreadTime;
 use crate::engine::{Engine, Published};
 use crate::outcome::ErrorKind;
-use crate::recent_latency::HAND_OVER_NS;
+use crate::recent_latency::PUBLISH_INTERVAL_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
@@ -17,13 +17,13 @@ impl Engine<'_> {
     /// Does the periodic work, which is independent of the sockets.
     pub(crate) fn do_housekeeping(&mut self) {
         self.check_for_stop();
-        self.note_window_edges();
+        self.record_window_edges();
         if self.now_ns >= self.sweep_ns {
             self.sweep_time_limits();
             self.flush_dirty();
         }
         if self.record.messages.is_some() {
-            (0..self.clients.len()).for_each(|client| self.note_messages(client));
+            (0..self.clients.len()).for_each(|client| self.record_messages(client));
         }
         if self.record.websockets.is_some() && self.now_ns >= self.stop_ns {
             self.close_endless_websockets();
@@ -49,7 +49,7 @@ impl Engine<'_> {
         self.record.times = self.record.times.ended_at(stopped_ns);
     }
 
-    pub(crate) fn note_window_edges(&mut self) {
+    pub(crate) fn record_window_edges(&mut self) {
         if self.window_start.is_none() && self.now_ns >= self.record.times.window_start_ns {
             self.window_start = Some(ThreadTime::read());
         }
@@ -64,9 +64,9 @@ impl Engine<'_> {
         let timeout_ns = nanoseconds(self.shared.plan.timeout);
         for index in 0..self.clients.len() {
             let client = &self.clients[index];
-            if client.state != ClientState::Resting
+            if client.state != ClientState::Idle
                 && self.now_ns.saturating_sub(client.service_started_ns) > timeout_ns
-                && !self.has_time_left(index, timeout_ns)
+                && !self.is_within_time_limit(index, timeout_ns)
             {
                 self.fail(index, ErrorKind::Timeout);
             }
@@ -86,10 +86,10 @@ impl Engine<'_> {
         progress.errors.fetch_add(now.errors - before.errors, Ordering::Relaxed);
         progress.bytes.fetch_add(now.bytes - before.bytes, Ordering::Relaxed);
         self.published = now;
-        if self.now_ns >= self.hand_over_ns {
-            self.hand_over_ns = self.now_ns + HAND_OVER_NS;
-            progress.recent.hand_over(self.thread, &self.record);
-            progress.live_figures.hand_over(self.thread, &self.record, self.now_ns);
+        if self.now_ns >= self.next_publish_ns {
+            self.next_publish_ns = self.now_ns + PUBLISH_INTERVAL_NS;
+            progress.recent.publish(self.thread, &self.record);
+            progress.live_figures.publish(self.thread, &self.record, self.now_ns);
         }
     }
 }

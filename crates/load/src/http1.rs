@@ -21,11 +21,11 @@ impl Engine<'_> {
     pub(crate) fn on_plain_event(&mut self, index: usize, flags: EventFlags) {
         let connection = &mut self.connections[index];
         let client = connection.first_client;
-        if self.clients[client].connection != index || self.clients[client].state == ClientState::Resting {
+        if self.clients[client].connection != index || self.clients[client].state == ClientState::Idle {
             // No request is active: the server has closed the connection, or sent the reason why it will
             // close it (RFC 9110, section 15.5.9). Neither is an error; the next request opens a new
             // connection.
-            if connection.hung_up || flags.contains(EventFlags::IN) {
+            if connection.peer_closed || flags.contains(EventFlags::IN) {
                 connection.close();
             }
             return;
@@ -91,7 +91,7 @@ impl Engine<'_> {
             Err(error) if connection.phase == Phase::Connecting => {
                 self.fail(client, Failure::system(ErrorKind::Connect, error));
             }
-            Err(_) => self.plain_broken(index),
+            Err(_) => self.on_plain_error(index),
         }
     }
 
@@ -102,11 +102,11 @@ impl Engine<'_> {
             let connection = &self.connections[index];
             let Some(socket) = &connection.socket else { return };
             let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((0, _)) => return self.plain_ended(index),
+                Ok((0, _)) => return self.on_plain_close(index),
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
-                Err(_) => return self.plain_broken(index),
+                Err(_) => return self.on_plain_error(index),
             };
             let client = &mut self.clients[owner];
             let head = &mut self.heads[client.request];
@@ -121,7 +121,7 @@ impl Engine<'_> {
                     let answer = client.answer.answer();
                     return self.end_stream(owner, &answer);
                 }
-                Ok(None) if received < self.buffer.len() && !connection.hung_up => return,
+                Ok(None) if received < self.buffer.len() && !connection.peer_closed => return,
                 Ok(None) => {}
                 Err(Malformed) => return self.fail(owner, ErrorKind::Malformed),
             }
@@ -133,26 +133,26 @@ impl Engine<'_> {
     }
 
     /// Queues the first request of the connection, to be sent together with those of other connections.
-    pub(crate) fn send_first_later(&mut self, index: usize) {
-        self.unsent.push(index);
-        if self.unsent.len() >= FIRST_SENDS_AT_ONCE {
-            self.send_all_first();
+    pub(crate) fn queue_first_request(&mut self, index: usize) {
+        self.first_sends.push(index);
+        if self.first_sends.len() >= FIRST_SENDS_AT_ONCE {
+            self.send_first_requests();
         }
     }
 
     /// Sends the queued first requests.
-    pub(crate) fn send_all_first(&mut self) {
+    pub(crate) fn send_first_requests(&mut self) {
         // The list does not grow during the loop: a client whose first send fails pauses before it connects
         // again.
-        for position in 0..self.unsent.len() {
-            self.send_first(self.unsent[position]);
+        for position in 0..self.first_sends.len() {
+            self.send_first_request(self.first_sends[position]);
         }
-        self.unsent.clear();
+        self.first_sends.clear();
     }
 
     /// Sends the first request of a connection. This succeeds if the TCP handshake is done; otherwise an
     /// event of the socket reports when it is.
-    pub(crate) fn send_first(&mut self, index: usize) {
+    pub(crate) fn send_first_request(&mut self, index: usize) {
         let connection = &self.connections[index];
         let client = connection.first_client;
         let bytes = self.unsent_bytes(client);
@@ -182,8 +182,8 @@ impl Engine<'_> {
             interest |= EventFlags::OUT;
         }
         let connection = &self.connections[index];
-        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
-        if epoll::add(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+        let (event_token, Some(socket)) = (connection.event_token(index), &connection.socket) else { return };
+        if epoll::add(&self.epoll, socket, EventData::new_u64(event_token), interest).is_err() {
             self.fail(client, ErrorKind::Connect);
         }
     }
@@ -191,28 +191,28 @@ impl Engine<'_> {
     /// Registers the socket for an event when it is writable. Requests are small, so this is rare.
     fn await_writable(&mut self, index: usize) {
         let connection = &self.connections[index];
-        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
+        let (event_token, Some(socket)) = (connection.event_token(index), &connection.socket) else { return };
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(event_token), interest).is_err() {
             self.fail(connection.first_client, ErrorKind::Reset);
         }
     }
 
     /// Handles the end of the connection during an active request.
-    fn plain_ended(&mut self, index: usize) {
+    fn on_plain_close(&mut self, index: usize) {
         let client = self.connections[index].first_client;
         match self.clients[client].answer.at_close() {
             AtClose::Complete(answer) => self.complete(client, &answer),
             AtClose::ShortBody => self.fail(client, ErrorKind::ShortBody),
-            AtClose::Nothing | AtClose::InHead => self.plain_broken(index),
+            AtClose::Nothing | AtClose::InHead => self.on_plain_error(index),
         }
     }
 
-    fn plain_broken(&mut self, index: usize) {
+    fn on_plain_error(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         connection.close();
         let (client, was_reused) = (connection.first_client, connection.reused);
-        let is_untouched = self.clients[client].answer.is_untouched();
-        self.broken(client, was_reused, is_untouched);
+        let is_unanswered = self.clients[client].answer.is_unanswered();
+        self.retry_or_fail(client, was_reused, is_unanswered);
     }
 }

@@ -75,7 +75,7 @@ pub use check::{
 pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
-pub use digits::thousands_apart;
+pub use digits::with_thousands_separators;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{

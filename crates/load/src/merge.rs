@@ -1,6 +1,6 @@
 //! Merges the outcomes of a plan's portions. Counts and histograms are added, and no averages are computed.
 
-use crate::failure::merge_told;
+use crate::failure::merge_error_reasons;
 use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
 use crate::plan::Plan;
 use crate::portion::Portion;
@@ -37,10 +37,10 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
             )));
         }
         clients.extend(numbers.into_iter().zip(std::mem::take(&mut outcome.clients)));
-        name_sentences(&machine, &mut outcome);
+        prefix_machine_name(&machine, &mut outcome);
         match &mut sum {
             None => sum = Some(outcome),
-            Some(sum) => sum.take_in(outcome).map_err(|what| MergeError(format!("{machine}: {what}")))?,
+            Some(sum) => sum.add_outcome(outcome).map_err(|what| MergeError(format!("{machine}: {what}")))?,
         }
     }
     if let Some(sum) = &mut sum {
@@ -51,7 +51,7 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
 }
 
 /// Prefixes warnings and signs of saturation with the name of the machine.
-fn name_sentences(machine: &str, outcome: &mut Outcome) {
+fn prefix_machine_name(machine: &str, outcome: &mut Outcome) {
     outcome.warnings.iter_mut().for_each(|warning| *warning = format!("{machine}: {warning}"));
     if let Saturation::Saturated(sign) = &mut outcome.saturation {
         *sign = format!("{machine}: {sign}");
@@ -60,7 +60,7 @@ fn name_sentences(machine: &str, outcome: &mut Outcome) {
 
 impl Outcome {
     /// Adds the outcome of another machine, except for its clients.
-    fn take_in(&mut self, other: Outcome) -> Result<(), &'static str> {
+    fn add_outcome(&mut self, other: Outcome) -> Result<(), &'static str> {
         if self.classes.len() != other.classes.len()
             || self.stages.len() != other.stages.len()
             || self.arrivals.is_some() != other.arrivals.is_some()
@@ -76,7 +76,7 @@ impl Outcome {
         self.requests_by_class = self.classes.iter().map(|class| class.requests).collect();
         other.statuses.iter().for_each(|(status, count)| *self.statuses.entry(*status).or_default() += count);
         self.errors.add(&other.errors);
-        merge_told(&mut self.error_reasons, other.error_reasons);
+        merge_error_reasons(&mut self.error_reasons, other.error_reasons);
         self.bytes += other.bytes;
         self.body_bytes += other.body_bytes;
         self.connections += other.connections;
@@ -112,7 +112,7 @@ impl Outcome {
             sum.bytes += stage.bytes;
             add(&mut sum.latency_ns, &stage.latency_ns)?;
         }
-        self.take_in_intervals(other.intervals)?;
+        self.add_intervals(other.intervals)?;
         self.total_requests += other.total_requests;
         self.total_errors += other.total_errors;
         self.total_errors_by_kind.add(&other.total_errors_by_kind);
@@ -140,7 +140,7 @@ impl Outcome {
     }
 
     /// Adds the intervals with the same index. A machine that ended early has fewer intervals.
-    fn take_in_intervals(&mut self, intervals: Vec<Interval>) -> Result<(), &'static str> {
+    fn add_intervals(&mut self, intervals: Vec<Interval>) -> Result<(), &'static str> {
         for (place, interval) in intervals.into_iter().enumerate() {
             match self.intervals.get_mut(place) {
                 None => self.intervals.push(interval),

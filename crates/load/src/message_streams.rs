@@ -7,13 +7,13 @@ use crate::engine::Engine;
 
 impl Engine<'_> {
     /// Records the messages that a client has received.
-    pub(crate) fn note_messages(&mut self, index: usize) {
+    pub(crate) fn record_messages(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let Some(messages) = client.retained.as_mut().and_then(|retained| retained.parts.messages.as_mut())
         else {
             return;
         };
-        for message in messages.take_notes() {
+        for message in messages.take_received() {
             self.record.message(client.started_ns, message);
         }
     }
@@ -26,7 +26,7 @@ impl Engine<'_> {
 
     /// The same for the clients of a connection of HTTP/2 or 3. Their streams end, and the connection remains
     /// open.
-    pub(crate) fn end_full_streams(&mut self, index: usize) {
+    pub(crate) fn end_complete_streams(&mut self, index: usize) {
         if self.record.messages.is_none() {
             return;
         }

@@ -30,7 +30,7 @@ const MAXIMUM_GRPC_BYTES: u32 = 256 * 1024 * 1024;
 
 /// The time at which a message was received, and the time since the previous message, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MessageNote {
+pub(crate) struct ReceivedMessage {
     pub(crate) at_ns: u64,
     pub(crate) gap_ns: Option<u64>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct MessageReader {
     state: State,
     count: u64,
     last_ns: u64,
-    notes: Vec<MessageNote>,
+    received: Vec<ReceivedMessage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ enum State {
         left: u32,
     },
     /// The received bytes are invalid.
-    Wrong,
+    Malformed,
 }
 
 impl MessageReader {
@@ -74,7 +74,7 @@ impl MessageReader {
                 State::Line { line_bytes: false, is_comment: false, event_lines: false, after_return: false }
             }
         };
-        MessageReader { plan, state, count: 0, last_ns: 0, notes: Vec::new() }
+        MessageReader { plan, state, count: 0, last_ns: 0, received: Vec::new() }
     }
 
     pub(crate) fn form(&self) -> MessageForm {
@@ -95,7 +95,7 @@ impl MessageReader {
         }
         for _ in before..self.count {
             let gap_ns = (self.last_ns > 0).then(|| at_ns.saturating_sub(self.last_ns));
-            self.notes.push(MessageNote { at_ns, gap_ns });
+            self.received.push(ReceivedMessage { at_ns, gap_ns });
             self.last_ns = at_ns;
         }
     }
@@ -135,7 +135,7 @@ impl MessageReader {
                     let byte = rest[0];
                     rest = &rest[1..];
                     if *bytes == 0 && byte > 1 {
-                        self.state = State::Wrong;
+                        self.state = State::Malformed;
                         return;
                     }
                     if *bytes > 0 {
@@ -144,8 +144,11 @@ impl MessageReader {
                     *bytes += 1;
                     if *bytes == 5 {
                         let left = *length;
-                        self.state =
-                            if left > MAXIMUM_GRPC_BYTES { State::Wrong } else { State::Message { left } };
+                        self.state = if left > MAXIMUM_GRPC_BYTES {
+                            State::Malformed
+                        } else {
+                            State::Message { left }
+                        };
                         self.end_message();
                     }
                 }
@@ -155,7 +158,7 @@ impl MessageReader {
                     rest = &rest[taken..];
                     self.end_message();
                 }
-                State::Wrong | State::Line { .. } => return,
+                State::Malformed | State::Line { .. } => return,
             }
         }
     }
@@ -168,28 +171,28 @@ impl MessageReader {
     }
 
     /// Whether the planned number of messages has been received.
-    pub(crate) fn is_full(&self) -> bool {
+    pub(crate) fn has_reached_limit(&self) -> bool {
         self.plan.limit.is_some_and(|limit| self.count >= limit)
     }
 
     /// Whether a message was malformed.
-    pub(crate) fn is_wrong(&self) -> bool {
-        self.state == State::Wrong
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.state == State::Malformed
     }
 
     /// Whether the received bytes end within a message.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn ends_within_message(&self) -> bool {
         match self.state {
             State::Prefix { bytes, .. } => bytes > 0,
             State::Message { .. } => true,
             State::Line { line_bytes, .. } => line_bytes && self.plan.form == MessageForm::Lines,
-            State::Wrong => false,
+            State::Malformed => false,
         }
     }
 
     /// The messages that were received since the last call.
-    pub(crate) fn take_notes(&mut self) -> std::vec::Drain<'_, MessageNote> {
-        self.notes.drain(..)
+    pub(crate) fn take_received(&mut self) -> std::vec::Drain<'_, ReceivedMessage> {
+        self.received.drain(..)
     }
 }
 
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_lines_end_where_they_should() {
+    fn the_ends_of_events_and_lines_are_detected() {
         for (form, text, count) in [
             (MessageForm::Events, "data: a\n\ndata: b\n\n", 2),
             (MessageForm::Events, "data: a\r\ndata: b\r\n\r\nid: 1\r\n\r\n", 2),
@@ -216,23 +219,28 @@ mod tests {
         ] {
             assert_eq!(read(form, &[text.as_bytes()]).count, count, "{text:?}");
         }
-        assert!(read(MessageForm::Lines, &[b"a\nb"]).is_cut());
-        assert!(!read(MessageForm::Events, &[b"data"]).is_cut());
+        assert!(read(MessageForm::Lines, &[b"a\nb"]).ends_within_message());
+        assert!(!read(MessageForm::Events, &[b"data"]).ends_within_message());
     }
 
     #[test]
     fn messages_of_grpc_are_framed() {
         let good: &[u8] = &[0, 0, 0, 0, 2, 7, 7, 1, 0, 0, 0, 0, 0, 0, 0];
         let reader = read(MessageForm::Grpc, &[good]);
-        assert!(reader.count == 2 && reader.is_full() && reader.is_cut() && !reader.is_wrong());
-        assert!(read(MessageForm::Grpc, &[&[2]]).is_wrong());
-        assert!(read(MessageForm::Grpc, &[&[0, 255, 0, 0, 0]]).is_wrong());
-        assert!(!read(MessageForm::Grpc, &[&good[..12]]).is_cut());
+        assert!(
+            reader.count == 2
+                && reader.has_reached_limit()
+                && reader.ends_within_message()
+                && !reader.is_malformed()
+        );
+        assert!(read(MessageForm::Grpc, &[&[2]]).is_malformed());
+        assert!(read(MessageForm::Grpc, &[&[0, 255, 0, 0, 0]]).is_malformed());
+        assert!(!read(MessageForm::Grpc, &[&good[..12]]).ends_within_message());
     }
 
     proptest! {
         #[test]
-        fn pieces_mean_the_same(
+        fn the_result_does_not_depend_on_the_pieces(
             bytes in prop::collection::vec(
                 prop_oneof![Just(b'\n'), Just(b'\r'), Just(0), Just(b':'), any::<u8>()],
                 0..60,
@@ -244,7 +252,7 @@ mod tests {
                 let pieces: Vec<&[u8]> = bytes.chunks(piece).collect();
                 let parts = read(form, &pieces);
                 prop_assert_eq!((whole.count, whole.state), (parts.count, parts.state));
-                prop_assert_eq!(parts.notes.len() as u64, parts.count);
+                prop_assert_eq!(parts.received.len() as u64, parts.count);
             }
         }
     }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_was_named_is_taken_and_its_name_is_checked() {
+    fn a_trusted_certificate_is_accepted_and_its_name_is_verified() {
         for is_ca in [IsCa::Ca(BasicConstraints::Unconstrained), IsCa::NoCa, IsCa::ExplicitNoCa] {
             let own = self_signed(|parameters| parameters.is_ca = is_ca);
             assert!(verify(&own, &own, NAME).is_ok(), "{is_ca:?}: {:?}", verify(&own, &own, NAME));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_one_and_another_of_the_same_name_are_refused() {
+    fn expired_certificates_and_others_with_the_same_name_are_refused() {
         let expired = self_signed(|parameters| parameters.not_after = rcgen::date_time_ymd(2020, 1, 1));
         assert!(verify(&expired, &expired, NAME).is_err());
         let early = self_signed(|parameters| parameters.not_before = rcgen::date_time_ymd(4000, 1, 1));

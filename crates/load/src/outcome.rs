@@ -317,12 +317,12 @@ impl WebSocketsOutcome {
 }
 
 /// The code for a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
-pub(crate) const CUT_WITHOUT_CLOSE: u16 = 1006;
+pub(crate) const ABNORMAL_CLOSURE: u16 = 1006;
 
 /// A part of the text that reports that the server cannot serve the rate of an open load.
-pub(crate) const NOT_CARRIED: &str = "the server does not carry the rate";
+pub(crate) const RATE_NOT_SERVED: &str = "the server does not carry the rate";
 /// The separator between several signs of saturation.
-const BETWEEN_SIGNS: &str = "; ";
+const SIGN_SEPARATOR: &str = "; ";
 
 /// A request that starts with a longer delay is late.
 pub const LATE: Duration = Duration::from_millis(1);
@@ -455,8 +455,9 @@ impl Outcome {
     /// is not such a sign, because it is a result of the measurement.
     pub fn engine_signs(&self) -> Option<String> {
         let Saturation::Saturated(signs) = &self.saturation else { return None };
-        let own: Vec<&str> = signs.split(BETWEEN_SIGNS).filter(|sign| !sign.contains(NOT_CARRIED)).collect();
-        (!own.is_empty()).then(|| own.join(BETWEEN_SIGNS))
+        let own: Vec<&str> =
+            signs.split(SIGN_SEPARATOR).filter(|sign| !sign.contains(RATE_NOT_SERVED)).collect();
+        (!own.is_empty()).then(|| own.join(SIGN_SEPARATOR))
     }
 
     /// Valid answers per second.
@@ -538,7 +539,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_is_summed_up_in_microseconds() {
+    fn a_distribution_is_summarized_in_microseconds() {
         let mut histogram = Histogram::<u64>::new(3).expect("three digits are within the limits");
         assert_eq!(TimeSummary::of(&histogram), None);
         for value_us in 1..=1000 {

@@ -35,7 +35,7 @@ impl Engine<'_> {
                         return false;
                     }
                     if !answer.keeps_connection {
-                        self.layered_ended(index);
+                        self.on_layered_close(index);
                         return false;
                     }
                 }
@@ -59,8 +59,8 @@ impl Engine<'_> {
         connection.close();
         self.end_failed(client, failure);
         for other in others.into_iter().filter(|other| *other != client) {
-            let is_untouched = self.clients[other].answer.is_untouched();
-            self.broken(other, was_reused, is_untouched);
+            let is_unanswered = self.clients[other].answer.is_unanswered();
+            self.retry_or_fail(other, was_reused, is_unanswered);
         }
         if self.connections[index].phase == Phase::Closed && !self.layers(index).waiting.is_empty() {
             self.open_connection(index, now_ns());

@@ -277,7 +277,7 @@ impl Plan {
     pub(crate) fn rate_stages(&self) -> Option<Vec<Stage>> {
         let rate = self.rate?;
         Some(if self.stages.is_empty() {
-            vec![Stage::holding(self.length, rate)]
+            vec![Stage::constant(self.length, rate)]
         } else {
             self.stages.clone()
         })

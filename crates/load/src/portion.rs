@@ -29,9 +29,9 @@ impl Portion {
 
     /// A portion for each machine according to its number of processors; `None` for machines without clients.
     /// Threads are assigned to the machines in turn, so that few clients are distributed over many machines.
-    pub fn deal(plan: &Plan, processors: &[usize]) -> Vec<Option<Portion>> {
+    pub fn divide(plan: &Plan, processors: &[usize]) -> Vec<Option<Portion>> {
         let of = threads(plan, processors.iter().sum());
-        let mut dealt: Vec<Vec<usize>> = vec![Vec::new(); processors.len()];
+        let mut assigned: Vec<Vec<usize>> = vec![Vec::new(); processors.len()];
         let rounds = processors.iter().copied().max().unwrap_or(0);
         let turns = (0..rounds).flat_map(|round| {
             processors
@@ -41,10 +41,10 @@ impl Portion {
                 .map(|(machine, _)| machine)
         });
         for (thread, machine) in turns.take(of).enumerate() {
-            dealt[machine].push(thread);
+            assigned[machine].push(thread);
         }
         let portion = |threads: Vec<usize>| (!threads.is_empty()).then_some(Portion { threads, of });
-        dealt.into_iter().map(portion).collect()
+        assigned.into_iter().map(portion).collect()
     }
 
     /// The client numbers of each of its threads.
@@ -78,13 +78,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_portions_make_the_whole(
+        fn the_portions_cover_all_clients(
             clients in 1usize..3000,
             streams in 1usize..9,
             processors in prop::collection::vec(1usize..9, 1..40),
         ) {
             let plan = plan(clients, streams);
-            let portions = Portion::deal(&plan, &processors);
+            let portions = Portion::divide(&plan, &processors);
             let mut all: Vec<usize> =
                 portions.iter().flatten().flat_map(|portion| portion.clients(&plan).flatten()).collect();
             all.sort_unstable();
@@ -96,11 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn few_clients_are_spread_over_the_machines() {
+    fn few_clients_are_distributed_over_the_machines() {
         let counts = |clients, processors: &[usize]| -> Vec<usize> {
             let plan = plan(clients, 1);
             let count = |portion: &Option<Portion>| portion.as_ref().map_or(0, |it| it.client_count(&plan));
-            Portion::deal(&plan, processors).iter().map(count).collect()
+            Portion::divide(&plan, processors).iter().map(count).collect()
         };
         assert_eq!(counts(1, &[2, 2]), [1, 0]);
         assert_eq!(counts(3, &[4, 4, 4, 4]), [1, 1, 1, 0]);

@@ -5,9 +5,9 @@ use std::mem::size_of;
 
 /// The time slice that the thread requests if it must not have a real-time priority: the kernel schedules
 /// threads with a short slice sooner (Linux 6.12 and later).
-const SHORT_TURN_NS: u64 = 100_000;
+const SHORT_SLICE_NS: u64 = 100_000;
 /// The lowest real-time priority, which is above all ordinary threads.
-const LOWEST_FIRST: u32 = 1;
+const LOWEST_REALTIME_PRIORITY: u32 = 1;
 
 /// While this value exists, the calling thread has a real-time priority or, without the permission
 /// (CAP_SYS_NICE or RLIMIT_RTPRIO), a short time slice. It is intended for a thread that sleeps and then
@@ -22,11 +22,11 @@ impl RaisedPriority {
         let before = attributes()?;
         let first = libc::sched_attr {
             sched_policy: libc::SCHED_FIFO as u32,
-            sched_priority: LOWEST_FIRST,
+            sched_priority: LOWEST_REALTIME_PRIORITY,
             sched_nice: 0,
             ..before
         };
-        let short = libc::sched_attr { sched_runtime: SHORT_TURN_NS, ..before };
+        let short = libc::sched_attr { sched_runtime: SHORT_SLICE_NS, ..before };
         (set_attributes(&first) || set_attributes(&short)).then_some(RaisedPriority { before })
     }
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_as_it_was_when_it_is_over() {
+    fn the_scheduling_of_a_thread_is_restored() {
         let seen = |attributes: Option<libc::sched_attr>| {
             let it = attributes.expect("Linux has them");
             (it.sched_policy, it.sched_nice, it.sched_priority, it.sched_runtime)
@@ -77,10 +77,10 @@ mod tests {
         // In a separate thread, so that the scheduling of other tests does not change.
         let thread = std::thread::spawn(move || {
             let before = seen(attributes());
-            let soon = RaisedPriority::begin();
+            let raised = RaisedPriority::begin();
             let meanwhile = seen(attributes());
-            assert_eq!(meanwhile != before, soon.is_some());
-            drop(soon);
+            assert_eq!(meanwhile != before, raised.is_some());
+            drop(raised);
             assert_eq!(seen(attributes()), before);
         });
         thread.join().expect("no panic");

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use std::sync::{Mutex, PoisonError};
 
 /// The interval at which a thread publishes its latencies.
-pub(crate) const HAND_OVER_NS: u64 = 250_000_000;
+pub(crate) const PUBLISH_INTERVAL_NS: u64 = 250_000_000;
 
 /// The latest histograms of the threads.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl RecentLatency {
     }
 
     /// Replaces the latencies of a thread.
-    pub(crate) fn hand_over(&self, thread: usize, record: &Record) {
+    pub(crate) fn publish(&self, thread: usize, record: &Record) {
         let mut own = small_histogram();
         record.intervals.iter().rev().take(2).for_each(|interval| add(&mut own, &interval.latency_ns));
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_and_the_use_of_connections_decide_the_fields() {
+    fn the_fields_depend_on_version_and_connection_use() {
         let agent = concat!("User-Agent: touchstone-load/", env!("CARGO_PKG_VERSION"), "\r\nAccept: */*\r\n");
         let with = |line: &str, connection: &str| {
             format!("GET /a?b=c {line}\r\nHost: www.example:8080\r\n{agent}{connection}\r\n")
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_can_be_as_short_as_those_of_webstone() {
+    fn a_request_can_be_equal_to_that_of_webstone() {
         let text = written(|plan| {
             plan.version = HttpVersion::Http10;
             plan.connections = ConnectionUse::New;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_field_replaces_ours_and_one_of_the_request_both() {
+    fn fields_of_the_plan_and_of_the_request_replace_default_fields() {
         let text = written(|plan| {
             plan.headers = vec!["host: other".to_string(), "X-Trace: 1".to_string()];
             plan.requests[0].headers = vec!["x-trace:2".to_string()];
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_comes_with_its_length() {
+    fn a_body_has_a_content_length() {
         let text = written(|plan| {
             plan.requests[0].method = "POST".to_string();
             plan.requests[0].body = Some(b"a=b".as_slice().into());
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_a_header_section_say_the_same() {
+    fn all_encodings_of_a_header_section_are_equivalent() {
         let prepared = planned(|plan| {
             plan.version = HttpVersion::Http2;
             plan.headers = vec!["Accept: text/html".to_string(), "X-All: 1".to_string()];
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_share_the_table_does_without() {
+    fn replaced_or_large_fields_are_sent_without_the_table() {
         let own = planned(|plan| {
             plan.version = HttpVersion::Http2;
             plan.requests[0].headers = vec!["Accept: text/css".to_string()];

@@ -8,7 +8,7 @@ use crate::engine::{Engine, LoadModel};
 use crate::failure::{Example, Failure};
 use crate::outcome::ErrorKind;
 use crate::plan::{ConnectionUse, TimeSpread};
-use crate::record::AnswerNote;
+use crate::record::ValidAnswer;
 use crate::request_template::RedirectForm;
 use crate::socket::new_socket;
 use crate::target::HttpVersion;
@@ -24,7 +24,7 @@ impl Engine<'_> {
     pub(crate) fn on_timer(&mut self, index: usize, due_ns: u64) {
         match &self.load_model {
             LoadModel::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
-            LoadModel::Open(_) if self.has_more_to_ask(index) => {
+            LoadModel::Open(_) if self.has_more_requests(index) => {
                 self.start_request(index, due_ns, self.now_ns, false);
             }
             // The client has paused after an error.
@@ -41,8 +41,8 @@ impl Engine<'_> {
                 TimeSpread::Exponential => geometric(session.requests, self.clients[index].random.fraction()),
             },
         };
-        self.clients[index].session_left = requests;
-        self.clients[index].arrived = arrival.request;
+        self.clients[index].session_requests_left = requests;
+        self.clients[index].recorded_request = arrival.request;
         if self.shared.plan.session.is_some() {
             self.begin_script(index);
         }
@@ -50,15 +50,15 @@ impl Engine<'_> {
     }
 
     /// Whether the client's session, page or redirect continues after its last request.
-    fn has_more_to_ask(&self, index: usize) -> bool {
+    fn has_more_requests(&self, index: usize) -> bool {
         let client = &self.clients[index];
-        client.session_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
+        client.session_requests_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
     }
 
     /// The next request of the client's page.
     fn next_of_page(&self, index: usize) -> Option<usize> {
         let page = self.clients[index].page;
-        self.shared.requests[page.first].then.get(page.made).copied()
+        self.shared.requests[page.first].then.get(page.started).copied()
     }
 
     /// Selects the client's next request: the target of a redirect, the next request of its page, the request
@@ -69,7 +69,7 @@ impl Engine<'_> {
         }
         (self.clients[index].redirect_form, self.clients[index].redirects) = (RedirectForm::None, 0);
         if let Some(request) = self.next_of_page(index) {
-            self.clients[index].page.made += 1;
+            self.clients[index].page.started += 1;
             return request;
         }
         if self.shared.plan.session.is_none() {
@@ -77,13 +77,13 @@ impl Engine<'_> {
         }
         let (choice, requests) = (self.shared.choice, self.shared.requests);
         let client = &mut self.clients[index];
-        client.session_left = client.session_left.saturating_sub(1);
-        let first = match client.arrived.take() {
+        client.session_requests_left = client.session_requests_left.saturating_sub(1);
+        let first = match client.recorded_request.take() {
             Some(request) => request as usize,
             None if requests.len() == 1 => 0,
             None => choice.draw(client.random.next()),
         };
-        client.page = Page { first, made: 0 };
+        client.page = Page { first, started: 0 };
         first
     }
 
@@ -145,7 +145,7 @@ impl Engine<'_> {
         }
         let connection = &mut self.connections[index];
         connection.reused = false;
-        connection.hung_up = false;
+        connection.peer_closed = false;
         connection.connect_started_ns = now_ns;
         let has_layers = connection.layers.is_some();
         let client = &self.clients[connection.first_client];
@@ -168,9 +168,9 @@ impl Engine<'_> {
         if has_layers {
             self.begin_layers(index);
         } else if target.is_loopback {
-            self.send_first_later(index);
+            self.queue_first_request(index);
         } else {
-            self.send_first(index);
+            self.send_first_request(index);
         }
     }
 
@@ -189,7 +189,7 @@ impl Engine<'_> {
             .as_ref()
             .is_some_and(|layers| streams > 1 || layers.h2.is_some() || layers.h3.is_some());
         let is_usable = is_shared
-            || answer.keeps_connection && !connection.hung_up && client.state == ClientState::Receiving;
+            || answer.keeps_connection && !connection.peer_closed && client.state == ClientState::Receiving;
         if is_usable && !client.is_last {
             connection.reused = true;
         } else {
@@ -199,7 +199,7 @@ impl Engine<'_> {
             Some(retained) => retained.has_hash(expected.body_sha256.as_ref()),
             None => true,
         };
-        self.record.has_status(answer.status, now_ns);
+        self.record.count_status(answer.status, now_ns);
         let taken = match client.retained {
             Some(_) if expected.has_status(answer.status) => self.take_answer(index, answer),
             _ => Ok(()),
@@ -221,9 +221,9 @@ impl Engine<'_> {
             taken.err()
         };
         if let Some(failure) = failure {
-            self.note_failure(index, failure, now_ns);
+            self.record_failure(index, failure, now_ns);
         } else {
-            let note = AnswerNote {
+            let valid = ValidAnswer {
                 intended_ns: client.started_ns,
                 ended_ns: now_ns,
                 latency_ns: now_ns.saturating_sub(client.started_ns),
@@ -232,9 +232,9 @@ impl Engine<'_> {
                 bytes: answer.bytes,
                 body_bytes: answer.body_bytes,
             };
-            self.record.answered(index, &note);
+            self.record.answered(index, &valid);
         }
-        self.rest(index, now_ns, 0);
+        self.finish_request(index, now_ns, 0);
     }
 
     /// The class of a client's current request.
@@ -267,15 +267,15 @@ impl Engine<'_> {
     pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
         let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
-        self.note_failure(index, failure, now_ns);
+        self.record_failure(index, failure, now_ns);
         let pause_ns = match failure.kind {
             ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
             _ => 0,
         };
-        self.rest(index, now_ns, pause_ns);
+        self.finish_request(index, now_ns, pause_ns);
     }
 
-    fn note_failure(&mut self, index: usize, failure: Failure, now_ns: u64) {
+    fn record_failure(&mut self, index: usize, failure: Failure, now_ns: u64) {
         let (request, class) = (self.clients[index].request, self.class_of(index));
         let is_new = self.record.reasons.is_new(failure);
         let example = if is_new { self.example(index, failure) } else { Example::default() };
@@ -287,10 +287,10 @@ impl Engine<'_> {
     /// answer was received, the server has most likely closed it between two requests. An idempotent request
     /// is then sent once more on a new connection (RFC 9112, section 9.3.1), and its latency begins at its
     /// first start.
-    pub(crate) fn broken(&mut self, index: usize, was_reused: bool, is_untouched: bool) {
+    pub(crate) fn retry_or_fail(&mut self, index: usize, was_reused: bool, is_unanswered: bool) {
         let client = &mut self.clients[index];
         let may_repeat = self.shared.requests[client.request].is_idempotent;
-        if !was_reused || client.retried || !is_untouched || !may_repeat {
+        if !was_reused || client.retried || !is_unanswered || !may_repeat {
             return self.end_failed(index, ErrorKind::Reset);
         }
         self.repeat(index);
@@ -309,10 +309,10 @@ impl Engine<'_> {
     }
 
     /// Ends the active request. The next request starts now or at its time.
-    fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
-        self.note_messages(index);
+    fn finish_request(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
+        self.record_messages(index);
         self.under_way -= 1;
-        self.clients[index].state = ClientState::Resting;
+        self.clients[index].state = ClientState::Idle;
         let is_redirected = self.clients[index].is_redirected;
         if self.next_of_page(index).is_none() && !is_redirected {
             self.record.page_ended(self.class_of(index), now_ns);
@@ -340,7 +340,7 @@ impl Engine<'_> {
                 }
                 self.close_connections(index);
             }
-            LoadModel::Open(_) if self.has_more_to_ask(index) => self.think(index, now_ns, pause_ns),
+            LoadModel::Open(_) if self.has_more_requests(index) => self.think(index, now_ns, pause_ns),
             LoadModel::Open(_) => {
                 if self.shared.plan.session.is_some() {
                     self.close_connections(index);
@@ -384,7 +384,7 @@ impl Engine<'_> {
     fn close_connections(&mut self, index: usize) {
         let group = index / self.streams;
         let clients = group * self.streams..((group + 1) * self.streams).min(self.clients.len());
-        if self.clients[clients].iter().all(|client| client.state == ClientState::Resting) {
+        if self.clients[clients].iter().all(|client| client.state == ClientState::Idle) {
             let connections = group * self.targets.len()..(group + 1) * self.targets.len();
             self.connections[connections].iter_mut().for_each(crate::client::Connection::close);
         }
@@ -406,7 +406,7 @@ mod tests {
     use crate::choice::Random;
 
     #[test]
-    fn sessions_of_chance_have_their_mean_length() {
+    fn geometric_session_lengths_have_their_mean() {
         for mean in [1.0, 1.5, 5.0, 40.0] {
             let mut random = Random::of_thread(5, 0);
             let sum: u64 = (0..100_000).map(|_| geometric(mean, random.fraction())).sum();

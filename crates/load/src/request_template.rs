@@ -335,7 +335,7 @@ mod tests {
     use super::into_origin_form;
 
     #[test]
-    fn values_become_paths() {
+    fn values_are_converted_to_origin_form() {
         for (value, path) in [
             ("/a", "/a"),
             ("a?b", "/a?b"),

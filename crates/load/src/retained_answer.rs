@@ -11,7 +11,7 @@ use touchstone_http::response::ResponseHead;
 use touchstone_session::{AnswerView, FieldSource};
 
 /// The most retained bytes of a body; the rest of a longer body is ignored.
-const MAXIMUM_KEPT_BYTES: usize = 16 * 1024 * 1024;
+const MAXIMUM_RETAINED_BYTES: usize = 16 * 1024 * 1024;
 
 /// The retained parts of the answer that a client receives.
 #[derive(Default)]
@@ -25,9 +25,9 @@ pub(crate) struct RetainedAnswer {
 #[derive(Default)]
 pub(crate) struct RetainedParts {
     hasher: Option<Sha256>,
-    wants_body: bool,
+    retains_body: bool,
     body: Vec<u8>,
-    wants_fields: bool,
+    retains_fields: bool,
     /// The fields of HTTP/2 and 3.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// The answer is one of HTTP/1, with its fields in the head.
@@ -41,9 +41,9 @@ impl RetainedAnswer {
     pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
         let step = request.step.as_ref();
         self.parts.hasher = request.expected.body_sha256.map(|_| Sha256::new());
-        self.parts.wants_body = step.is_some_and(|step| step.wants_body());
+        self.parts.retains_body = step.is_some_and(|step| step.wants_body());
         let is_grpc = request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc);
-        self.parts.wants_fields = step.is_some() || keeps_cookies || is_grpc;
+        self.parts.retains_fields = step.is_some() || keeps_cookies || is_grpc;
         self.parts.messages = request.messages.map(MessageReader::new);
         self.parts.is_http1 = request.blocks.is_empty();
         self.parts.body.clear();
@@ -51,9 +51,9 @@ impl RetainedAnswer {
     }
 
     /// Whether the body has the expected hash; true if no hash is expected.
-    pub(crate) fn has_hash(&mut self, wanted: Option<&[u8; 32]>) -> bool {
-        match (wanted, self.parts.hasher.take()) {
-            (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
+    pub(crate) fn has_hash(&mut self, expected: Option<&[u8; 32]>) -> bool {
+        match (expected, self.parts.hasher.take()) {
+            (Some(expected), Some(hasher)) => hasher.finalize().as_slice() == expected,
             _ => true,
         }
     }
@@ -61,13 +61,13 @@ impl RetainedAnswer {
     /// Checks the messages of a complete answer.
     pub(crate) fn check_messages(&self) -> Result<(), Failure> {
         let Some(messages) = &self.parts.messages else { return Ok(()) };
-        if messages.is_wrong() {
+        if messages.is_malformed() {
             return Err(ErrorKind::Malformed.into());
         }
-        if messages.is_cut() {
+        if messages.ends_within_message() {
             return Err(ErrorKind::ShortBody.into());
         }
-        if messages.form() != MessageForm::Grpc || messages.is_full() {
+        if messages.form() != MessageForm::Grpc || messages.has_reached_limit() {
             return Ok(());
         }
         match self.field(b"grpc-status").as_deref() {
@@ -109,7 +109,7 @@ impl FieldSource for RetainedAnswer {
 impl RetainedParts {
     /// Stores a header section of HTTP/2 or 3.
     pub(crate) fn take_section(&mut self, fields: &FieldList) {
-        if self.wants_fields {
+        if self.retains_fields {
             let pair = |field| (fields.name(field).to_vec(), fields.value(field).to_vec());
             self.fields.extend(fields.fields().iter().map(pair));
         }
@@ -124,8 +124,8 @@ impl BodySink for RetainedParts {
         if let Some(messages) = &mut self.messages {
             messages.take(part);
         }
-        if self.wants_body {
-            let room = MAXIMUM_KEPT_BYTES - self.body.len().min(MAXIMUM_KEPT_BYTES);
+        if self.retains_body {
+            let room = MAXIMUM_RETAINED_BYTES - self.body.len().min(MAXIMUM_RETAINED_BYTES);
             self.body.extend_from_slice(&part[..part.len().min(room)]);
         }
     }

@@ -4,7 +4,9 @@
 use crate::choice::WeightedChoice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Shared, ThreadOutcome};
-use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, NOT_CARRIED, Outcome, Saturation};
+use crate::outcome::{
+    ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, RATE_NOT_SERVED, Saturation,
+};
 use crate::plan::{Plan, PlanError};
 use crate::portion::Portion;
 use crate::progress::Progress;
@@ -23,7 +25,7 @@ const BUSY_THREAD: f64 = 0.9;
 /// A thread that waits for its processor for a larger share of the time shares it with other programs.
 const WAITING_THREAD: f64 = 0.1;
 /// If a smaller share of the due arrivals was started, the rate was not reached.
-const KEPT_RATE: f64 = 0.99;
+const REACHED_RATE: f64 = 0.99;
 
 /// Executes a plan. Blocks until the length is over and the active requests have ended; after
 /// [`Progress::stop`], returns within 100 ms.
@@ -166,10 +168,10 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         record.merge(thread.record);
     }
     record.finish_intervals();
-    let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
+    let warnings = [warnings, server_warnings(shared.plan, &record)].concat();
     let window = times.window();
     let statuses = record.answers_by_status();
-    let error_reasons = std::mem::take(&mut record.reasons).told(
+    let error_reasons = std::mem::take(&mut record.reasons).into_error_reasons(
         shared.plan,
         shared.script,
         times.start_ns,
@@ -215,7 +217,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
 }
 
 /// Warnings about a server that does not behave as the plan assumes.
-fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
+fn server_warnings(plan: &Plan, record: &Record) -> Vec<String> {
     let mut signs = Vec::new();
     if record.stream_waits > 0 {
         signs.push(format!(
@@ -225,16 +227,17 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
         ));
     }
     let HandshakeCounts { full, resumed } = record.handshakes;
-    let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
+    let planned = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
     // The first connections of the clients have no session to resume.
-    let could = (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
-    let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
-    if (resumed as f64) < fewest {
+    let resumable =
+        (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
+    let expected = planned.fold(1.0, f64::min) * resumable * 0.95 - 2.0;
+    if (resumed as f64) < expected {
         signs.push(format!(
             "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the \
              server refuses sessions, or gives none",
             full + resumed,
-            fewest
+            expected
         ));
     }
     signs
@@ -258,12 +261,12 @@ fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
         ));
     }
     if let Some(arrivals) = &record.arrivals {
-        signs.extend(signs_of_lateness(plan, record, arrivals));
+        signs.extend(lateness_signs(plan, record, arrivals));
     }
     if signs.is_empty() { Saturation::Clear } else { Saturation::Saturated(signs.join("; ")) }
 }
 
-fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
+fn lateness_signs(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
     let mut signs = Vec::new();
     let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
     if own_late_ns > LATE.as_nanos() as u64 {
@@ -273,10 +276,10 @@ fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -
             own_late_ns as f64 / 1e6
         ));
     }
-    if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * KEPT_RATE {
+    if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * REACHED_RATE {
         signs.push(format!(
             "only {} of the {} requests that were due could start, as every client was still waiting for an \
-             answer: {NOT_CARRIED} with {} clients (try more clients)",
+             answer: {RATE_NOT_SERVED} with {} clients (try more clients)",
             arrivals.started, arrivals.due, plan.clients
         ));
     }

@@ -93,8 +93,8 @@ impl Engine<'_> {
         let client = &mut self.clients[index];
         let step = &self.shared.requests[client.request].step;
         if step.as_ref().is_some_and(|step| step.sets().next().is_some()) {
-            client.page.made = usize::MAX;
-            client.session_left = 0;
+            client.page.started = usize::MAX;
+            client.session_requests_left = 0;
         }
         (client.redirect_form, client.redirects, client.is_redirected) = (RedirectForm::None, 0, false);
     }
@@ -108,13 +108,13 @@ impl Engine<'_> {
             let method = if client.redirect_form == RedirectForm::AsGet { "GET" } else { method };
             format!("{method} {}", String::from_utf8_lossy(&written.path))
         });
-        let is_told = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
+        let shows_answer = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
         let answer = match failure.kind {
             ErrorKind::WrongFrame | ErrorKind::Closed => {
                 let layers = self.connections[client.connection].layers.as_ref();
-                layers.and_then(|layers| layers.last_words.as_deref()).map(visible)
+                layers.and_then(|layers| layers.failure_detail.as_deref()).map(without_control_characters)
             }
-            _ => client.retained.as_deref().filter(|_| is_told).map(beginning),
+            _ => client.retained.as_deref().filter(|_| shows_answer).map(beginning),
         };
         Example { request, answer }
     }
@@ -125,10 +125,10 @@ fn beginning(retained: &RetainedAnswer) -> String {
     let body = retained.view().body;
     let text = String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]);
     let rest = if body.len() > EXAMPLE_BYTES { "..." } else { "" };
-    format!("{}{rest}", visible(&text))
+    format!("{}{rest}", without_control_characters(&text))
 }
 
 /// Replaces control characters by spaces.
-fn visible(text: &str) -> String {
+fn without_control_characters(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

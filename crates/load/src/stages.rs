@@ -17,7 +17,7 @@ pub struct Stage {
 
 impl Stage {
     /// A stage with a constant value.
-    pub fn holding(length: Duration, value: f64) -> Stage {
+    pub fn constant(length: Duration, value: f64) -> Stage {
         Stage { length, from: value, to: value }
     }
 
@@ -128,15 +128,15 @@ mod tests {
 
     fn steps_and_ramps() -> StageCurve {
         StageCurve::new(&[
-            Stage::holding(seconds(10.0), 100.0),
+            Stage::constant(seconds(10.0), 100.0),
             Stage { length: seconds(10.0), from: 100.0, to: 300.0 },
-            Stage::holding(seconds(5.0), 0.0),
-            Stage::holding(seconds(1.0), 50.0),
+            Stage::constant(seconds(5.0), 0.0),
+            Stage::constant(seconds(1.0), 50.0),
         ])
     }
 
     #[test]
-    fn areas_are_reached_when_they_should_be() {
+    fn areas_are_reached_at_the_exact_times() {
         let (curve, mut cursor) = (steps_and_ramps(), 0);
         for (area, at_s) in [(0.0, 0.0), (500.0, 5.0), (1000.0, 10.0), (1600.0, 14.142_135_6), (3000.0, 25.0)]
         {
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn looking_an_area_up_and_adding_it_up_agree(
+        fn time_of_area_is_the_inverse_of_the_integral(
             stages in prop::collection::vec((0.01f64..20.0, 0.0f64..1e4, 0.0f64..1e4), 1..6),
             part in 0.0f64..0.999,
         ) {

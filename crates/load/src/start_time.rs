@@ -51,7 +51,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn nobody_begins_before_the_start() {
+    fn no_thread_starts_before_the_start_time() {
         let (start_ns, go_on) = (now_ns() + 50_000_000, AtomicBool::new(false));
         let begun_ns = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| wait_for_start(start_ns, &go_on))).collect();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_is_past_is_now_and_one_that_was_stopped_never() {
+    fn a_past_start_returns_at_once_and_a_stopped_one_returns_none() {
         let start_ns = now_ns();
         assert!(
             wait_for_start(start_ns, &AtomicBool::new(true)).is_some_and(|begun_ns| begun_ns >= start_ns)

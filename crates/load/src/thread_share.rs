@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_make_the_whole(clients in 1usize..5000, streams in 1usize..20, threads in 1usize..64) {
+        fn threads_cover_all_clients(clients in 1usize..5000, streams in 1usize..20, threads in 1usize..64) {
             let part = |thread| clients_of_thread(clients, streams, threads, thread);
             let parts: Vec<Range<usize>> = (0..threads).map(part).collect();
             prop_assert_eq!(parts[0].start, 0);

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_come_out_in_the_order_of_their_times() {
+    fn timers_expire_in_the_order_of_their_times() {
         let mut timers = Timers::with_capacity(3);
         assert_eq!(timers.next_ns(), None);
         for (at_ns, client) in [(30, 0), (10, 1), (20, 2)] {

@@ -18,13 +18,13 @@ const RECORD_HEADER_BYTES: usize = 5;
 /// The initial space for a handshake message or an alert; it is enlarged if it is too small.
 const HANDSHAKE_ROOM_BYTES: usize = 4096;
 /// The most buffered bytes of incomplete records and handshake messages.
-const MAXIMUM_KEPT_BYTES: usize = 512 * 1024;
+const MAXIMUM_INCOMPLETE_BYTES: usize = 512 * 1024;
 
 /// The TLS session of one connection.
 pub(crate) struct TlsConnection {
     connection: UnbufferedClientConnection,
     /// Received bytes that are not processed yet: a part of a record, or of a handshake message.
-    kept: Vec<u8>,
+    incomplete: Vec<u8>,
     is_open: bool,
     /// The server has announced that it will send no more data.
     peer_closed: bool,
@@ -51,7 +51,8 @@ impl TlsConnection {
         out: &mut Vec<u8>,
     ) -> Result<TlsConnection, TlsFailure> {
         let connection = UnbufferedClientConnection::new(config, name).map_err(failure)?;
-        let mut tls = TlsConnection { connection, kept: Vec::new(), is_open: false, peer_closed: false };
+        let mut tls =
+            TlsConnection { connection, incomplete: Vec::new(), is_open: false, peer_closed: false };
         tls.process(&mut [], &mut Vec::new(), out)?;
         Ok(tls)
     }
@@ -65,22 +66,22 @@ impl TlsConnection {
         out: &mut Vec<u8>,
     ) -> Result<Received, TlsFailure> {
         let was_open = self.is_open;
-        while !self.kept.is_empty() && !self.peer_closed {
-            let moved = self.complete_kept(ciphertext);
+        while !self.incomplete.is_empty() && !self.peer_closed {
+            let moved = self.complete_record(ciphertext);
             ciphertext = &mut ciphertext[moved..];
-            let mut kept = std::mem::take(&mut self.kept);
-            let consumed = self.process(&mut kept, plaintext, out)?;
-            kept.drain(..consumed);
-            self.kept = kept;
+            let mut incomplete = std::mem::take(&mut self.incomplete);
+            let consumed = self.process(&mut incomplete, plaintext, out)?;
+            incomplete.drain(..consumed);
+            self.incomplete = incomplete;
             if consumed == 0 && ciphertext.is_empty() {
                 break;
             }
         }
-        if self.kept.is_empty() && !ciphertext.is_empty() {
+        if self.incomplete.is_empty() && !ciphertext.is_empty() {
             let consumed = self.process(ciphertext, plaintext, out)?;
-            self.kept.extend_from_slice(&ciphertext[consumed..]);
+            self.incomplete.extend_from_slice(&ciphertext[consumed..]);
         }
-        if self.kept.len() > MAXIMUM_KEPT_BYTES {
+        if self.incomplete.len() > MAXIMUM_INCOMPLETE_BYTES {
             return Err(TlsFailure("the server's handshake is too long".to_string()));
         }
         Ok(Received { handshake_done: !was_open && self.is_open, closed: self.peer_closed })
@@ -126,17 +127,17 @@ impl TlsConnection {
     /// Appends received bytes to the buffered ones until the record is complete; returns their number. If the
     /// record is already complete, rustls waits for the rest of a handshake message in further records, which
     /// must follow in the same buffer.
-    fn complete_kept(&mut self, ciphertext: &[u8]) -> usize {
-        let Some(mut missing) = missing_bytes(&self.kept) else {
-            self.kept.extend_from_slice(ciphertext);
+    fn complete_record(&mut self, ciphertext: &[u8]) -> usize {
+        let Some(mut missing) = missing_bytes(&self.incomplete) else {
+            self.incomplete.extend_from_slice(ciphertext);
             return ciphertext.len();
         };
         let mut moved = 0;
         loop {
             let count = missing.min(ciphertext.len() - moved);
-            self.kept.extend_from_slice(&ciphertext[moved..moved + count]);
+            self.incomplete.extend_from_slice(&ciphertext[moved..moved + count]);
             moved += count;
-            match missing_bytes(&self.kept) {
+            match missing_bytes(&self.incomplete) {
                 // The header is complete, and the length of the rest is known.
                 Some(more) if moved < ciphertext.len() => missing = more,
                 _ => return moved,
@@ -155,7 +156,7 @@ impl TlsConnection {
         loop {
             let UnbufferedStatus { mut discard, state } =
                 self.connection.process_tls_records(&mut input[consumed..]);
-            let mut goes_on = true;
+            let mut continues = true;
             match state.map_err(failure) {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
@@ -168,17 +169,17 @@ impl TlsConnection {
                 Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
                 Ok(ConnectionState::PeerClosed) => {
                     self.peer_closed = true;
-                    goes_on = false;
+                    continues = false;
                 }
                 // BlockedHandshake, WriteTraffic, Closed: all complete records are processed.
-                Ok(_) => goes_on = false,
+                Ok(_) => continues = false,
                 Err(error) => {
                     self.encode_alert(out);
                     return Err(error);
                 }
             }
             consumed += discard;
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -205,7 +206,7 @@ impl TlsConnection {
         loop {
             // The buffered bytes were processed before. They are passed again, because rustls remembers its
             // position in them.
-            match self.connection.process_tls_records(&mut self.kept).state {
+            match self.connection.process_tls_records(&mut self.incomplete).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return match write(&mut traffic, out) {
                         true => Ok(()),

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 /// The most stored sessions; if there are more, the oldest half is removed. A TLS 1.3 session is used for one
 /// connection only, so that simultaneous connections need one session each.
-const MAXIMUM_KEPT_SESSIONS: usize = 4096;
+const MAXIMUM_SESSIONS: usize = 4096;
 
 /// The TLS configuration of one target, created once before the run.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl TlsBase {
         let mut config = match &target.client_certificate {
             None => builder.with_no_client_auth(),
             Some(own) => {
-                let (chain, key) = own_certificate(own)?;
+                let (chain, key) = parse_client_certificate(own)?;
                 let config = builder.with_client_auth_cert(chain, key);
                 config.map_err(|error| format!("the client certificate cannot be used: {error}"))?
             }
@@ -67,17 +67,17 @@ pub(crate) struct TlsSetup {
     full: Arc<ClientConfig>,
     sessions: Arc<SharedSessions>,
     share: f64,
-    begun: u64,
+    handshakes: u64,
     resumptions: u64,
 }
 
 impl TlsSetup {
     pub(crate) fn new(base: &TlsBase) -> TlsSetup {
         let sessions = Arc::new(SharedSessions::default());
-        let with_store = |gives| {
+        let with_store = |resumes| {
             let mut config = base.config.clone();
             config.resumption =
-                Resumption::store(Arc::new(SessionStore { sessions: sessions.clone(), gives }));
+                Resumption::store(Arc::new(SessionStore { sessions: sessions.clone(), resumes }));
             Arc::new(config)
         };
         TlsSetup {
@@ -85,7 +85,7 @@ impl TlsSetup {
             resuming: with_store(true),
             full: with_store(false),
             share: base.share,
-            begun: 0,
+            handshakes: 0,
             resumptions: 0,
             sessions,
         }
@@ -93,9 +93,10 @@ impl TlsSetup {
 
     /// The configuration and the server name of the next connection. It resumes a session if one is stored
     /// and the share of resumptions is below the planned share.
-    pub(crate) fn next(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
-        self.begun += 1;
-        let resumes = (self.resumptions as f64) < self.share * self.begun as f64 && self.sessions.has_one();
+    pub(crate) fn next_connection(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        self.handshakes += 1;
+        let resumes =
+            (self.resumptions as f64) < self.share * self.handshakes as f64 && self.sessions.has_session();
         self.resumptions += u64::from(resumes);
         let config = if resumes { &self.resuming } else { &self.full };
         (config.clone(), self.name.clone())
@@ -103,7 +104,7 @@ impl TlsSetup {
 }
 
 /// The certificate chain and the private key of the client.
-fn own_certificate(
+fn parse_client_certificate(
     own: &ClientCertificate,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let chain = CertificateDer::pem_slice_iter(&own.chain).collect::<Result<Vec<_>, _>>();
@@ -155,7 +156,7 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
 /// The sessions that the server has issued.
 #[derive(Debug, Default)]
 struct SharedSessions {
-    held: Mutex<StoredSessions>,
+    stored: Mutex<StoredSessions>,
 }
 
 #[derive(Debug, Default)]
@@ -166,13 +167,13 @@ struct StoredSessions {
 }
 
 impl SharedSessions {
-    fn held(&self) -> std::sync::MutexGuard<'_, StoredSessions> {
-        self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, StoredSessions> {
+        self.stored.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn has_one(&self) -> bool {
-        let held = self.held();
-        !held.tls13.is_empty() || held.tls12.is_some()
+    fn has_session(&self) -> bool {
+        let stored = self.lock();
+        !stored.tls13.is_empty() || stored.tls12.is_some()
     }
 }
 
@@ -180,40 +181,40 @@ impl SharedSessions {
 #[derive(Debug)]
 struct SessionStore {
     sessions: Arc<SharedSessions>,
-    gives: bool,
+    resumes: bool,
 }
 
 impl ClientSessionStore for SessionStore {
     fn set_kx_hint(&self, _name: ServerName<'static>, group: NamedGroup) {
-        self.sessions.held().group = Some(group);
+        self.sessions.lock().group = Some(group);
     }
 
     fn kx_hint(&self, _name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.sessions.held().group
+        self.sessions.lock().group
     }
 
     fn set_tls12_session(&self, _name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.sessions.held().tls12 = Some(value);
+        self.sessions.lock().tls12 = Some(value);
     }
 
     fn tls12_session(&self, _name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        if self.gives { self.sessions.held().tls12.clone() } else { None }
+        if self.resumes { self.sessions.lock().tls12.clone() } else { None }
     }
 
     fn remove_tls12_session(&self, _name: &ServerName<'static>) {
-        self.sessions.held().tls12 = None;
+        self.sessions.lock().tls12 = None;
     }
 
     fn insert_tls13_ticket(&self, _name: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut held = self.sessions.held();
-        if held.tls13.len() >= MAXIMUM_KEPT_SESSIONS {
-            held.tls13.drain(..MAXIMUM_KEPT_SESSIONS / 2);
+        let mut stored = self.sessions.lock();
+        if stored.tls13.len() >= MAXIMUM_SESSIONS {
+            stored.tls13.drain(..MAXIMUM_SESSIONS / 2);
         }
-        held.tls13.push(value);
+        stored.tls13.push(value);
     }
 
     fn take_tls13_ticket(&self, _name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        if self.gives { self.sessions.held().tls13.pop() } else { None }
+        if self.resumes { self.sessions.lock().tls13.pop() } else { None }
     }
 }
 

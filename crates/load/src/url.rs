@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
 
 /// The time limit of the connection attempt to one of several addresses.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The parts of an `http://` or `https://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn choose(addresses: &[SocketAddr]) -> SocketAddr {
     if addresses.iter().all(|address| *address == first) {
         return first;
     }
-    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
     addresses.iter().find(accepts).copied().unwrap_or(first)
 }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn good_urls_come_apart() {
+    fn valid_urls_are_parsed() {
         let cases = [
             ("http://localhost", ("localhost", 80, "/")),
             ("HTTP://LocalHost:8080/", ("localhost", 8080, "/")),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_decides_about_tls_and_the_port() {
+    fn the_scheme_determines_tls_and_the_port() {
         let url = HttpUrl::parse("HTTPS://www.example/x").expect("a good URL");
         assert_eq!((url.is_secure, url.port), (true, 443));
         assert_eq!(url.origin(), "https://www.example");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_say_what_is_wrong() {
+    fn errors_of_invalid_urls_state_the_reason() {
         let cases = [
             ("", "no scheme"),
             ("localhost:8080", "no scheme"),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_the_one_that_answers_is_taken() {
+    fn the_first_address_that_accepts_a_connection_is_used() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
         let there = listener.local_addr().expect("a bound socket has an address");
         let gone = std::net::TcpListener::bind("127.0.0.1:0")
@@ -333,7 +333,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_accepted_can_be_sent(rest in "[a-z0-9.:/?#%@\\[\\] -]{0,40}") {
+        fn accepted_urls_can_be_sent(rest in "[a-z0-9.:/?#%@\\[\\] -]{0,40}") {
             if let Ok(url) = HttpUrl::parse(&format!("http://{rest}")) {
                 prop_assert!(url.path.starts_with('/'));
                 prop_assert!(url.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'));

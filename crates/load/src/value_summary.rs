@@ -19,7 +19,7 @@ pub struct ValueSummary {
 
 impl ValueSummary {
     /// Records a value.
-    pub(crate) fn note(&mut self, value: u64) {
+    pub(crate) fn record(&mut self, value: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
         self.count += 1;
@@ -60,12 +60,12 @@ mod tests {
 
     fn of(values: &[u64]) -> ValueSummary {
         let mut moments = ValueSummary::default();
-        values.iter().for_each(|value| moments.note(*value));
+        values.iter().for_each(|value| moments.record(*value));
         moments
     }
 
     #[test]
-    fn values_of_one_size_have_no_deviation() {
+    fn equal_values_have_no_deviation() {
         let moments = of(&[5_248_000; 1000]);
         assert_eq!((moments.mean(), moments.stddev()), (5_248_000.0, 0.0));
         assert_eq!((ValueSummary::default().mean(), ValueSummary::default().stddev()), (0.0, 0.0));
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_together_are_the_whole(values: Vec<u32>, at in 0usize..64) {
+        fn merged_parts_are_equal_to_the_whole(values: Vec<u32>, at in 0usize..64) {
             let values: Vec<u64> = values.into_iter().map(u64::from).collect();
             let (left, right) = values.split_at(at.min(values.len()));
             let (mut sum, whole) = (of(left), of(&values));

@@ -24,7 +24,7 @@ pub struct WebSocketPlan {
 impl WebSocketPlan {
     /// The number of messages from the server after which the client closes the WebSocket; `None`: the server
     /// closes it, or the end of the run.
-    pub fn wanted(&self) -> Option<u64> {
+    pub fn expected_messages(&self) -> Option<u64> {
         self.receives.or(self.sends.filter(|sends| *sends > 0))
     }
 
@@ -39,6 +39,6 @@ impl WebSocketPlan {
 
     /// Whether the client closes the WebSocket only at the end of the run.
     pub(crate) fn is_endless(&self) -> bool {
-        self.wanted().is_none() || !self.waits_for_answers() && self.sends.is_none()
+        self.expected_messages().is_none() || !self.waits_for_answers() && self.sends.is_none()
     }
 }

@@ -148,7 +148,7 @@ fn requests_follow_the_plan() {
 }
 
 #[test]
-fn every_class_is_asked_for_and_counted() {
+fn every_class_is_requested_and_counted() {
     let counts: Arc<[AtomicU64; 2]> = Arc::default();
     let seen = counts.clone();
     let server = Server::start(move |request, stream| {
@@ -202,7 +202,7 @@ fn chunked_and_close_delimited_bodies_are_valid() {
 }
 
 #[test]
-fn long_bodies_come_whole_through_any_buffer() {
+fn long_bodies_are_received_with_any_buffer_size() {
     for receive_buffer_bytes in [1, 777, 64 * 1024] {
         let body_bytes = if receive_buffer_bytes == 1 { 3_000 } else { 3_000_000 };
         let server = plain(body_bytes);
@@ -219,7 +219,7 @@ fn long_bodies_come_whole_through_any_buffer() {
 }
 
 #[test]
-fn an_answer_in_single_bytes_is_one_answer() {
+fn an_answer_can_arrive_in_single_bytes() {
     let (outcome, server) = ran_against(
         |_, stream| {
             for byte in answer(200, b"abc") {
@@ -276,7 +276,7 @@ fn a_bad_status_is_an_error_and_keeps_the_connection() {
 }
 
 #[test]
-fn what_is_not_http_is_malformed() {
+fn other_protocols_are_malformed() {
     for text in ["220 mail.example ESMTP\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"] {
         let (outcome, _) = ran_against(
             move |_, stream| {
@@ -342,7 +342,7 @@ fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
 }
 
 #[test]
-fn nobody_listening_is_a_connect_error_without_a_storm() {
+fn refused_connections_are_connect_errors_with_pauses() {
     // The port of a socket that does not listen.
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let held = held.expect("a socket can be made");
@@ -361,7 +361,7 @@ fn nobody_listening_is_a_connect_error_without_a_storm() {
 }
 
 #[test]
-fn a_connection_that_takes_its_time_is_waited_for() {
+fn the_client_waits_for_a_slow_connection() {
     // While the accept queue is full, the kernel does not answer connection attempts, and the client tries
     // again after a second.
     let listener =
@@ -395,7 +395,7 @@ fn a_connection_that_takes_its_time_is_waited_for() {
 }
 
 #[test]
-fn a_request_that_is_longer_than_the_socket_takes_is_sent_in_parts() {
+fn a_request_longer_than_the_socket_buffer_is_sent_in_parts() {
     let (outcome, server) = ran_against(
         |request, stream| {
             let whole = request.fields.iter().any(|field| field.len() == 12_000_003);
@@ -454,7 +454,7 @@ fn a_request_on_a_closed_connection_is_sent_again() {
 }
 
 #[test]
-fn a_rate_is_kept_and_its_latency_begins_at_the_intended_start() {
+fn the_rate_is_constant_and_latency_begins_at_the_due_time() {
     let stalled = AtomicBool::new(false);
     let server = Server::start(move |request, stream| {
         // One stall, in the middle of the run.
@@ -478,7 +478,7 @@ fn a_rate_is_kept_and_its_latency_begins_at_the_intended_start() {
 }
 
 #[test]
-fn a_rate_that_the_server_cannot_carry_is_told() {
+fn a_rate_that_the_server_cannot_serve_is_reported() {
     let server = Server::start(|_, stream| {
         std::thread::sleep(milliseconds(20));
         write(stream, &answer(200, b"ok"));
@@ -496,7 +496,7 @@ fn a_rate_that_the_server_cannot_carry_is_told() {
 }
 
 #[test]
-fn think_time_and_delay_hold_the_clients_back() {
+fn think_time_and_delay_limit_the_rate() {
     let server = plain(10);
     let mut plan = server.plan("/");
     plan.clients = 4;
@@ -510,7 +510,7 @@ fn think_time_and_delay_hold_the_clients_back() {
 }
 
 #[test]
-fn a_stop_ends_the_run_and_keeps_what_was_measured() {
+fn a_stop_ends_the_run_and_keeps_the_figures() {
     let server = plain(10);
     let mut plan = server.plan("/");
     plan.clients = 2;
@@ -556,7 +556,7 @@ fn a_stop_does_not_wait_for_a_silent_server() {
 }
 
 #[test]
-fn every_core_carries_its_clients() {
+fn every_core_runs_its_clients() {
     let server = plain(100);
     let mut plan = server.plan("/");
     plan.cores = allowed_cores();
@@ -569,7 +569,7 @@ fn every_core_carries_its_clients() {
 }
 
 #[test]
-fn version_6_addresses_work() {
+fn ipv6_addresses_work() {
     let Some(server) = Server::start_on("[::1]:0", |_, stream| {
         write(stream, &answer(200, b"six"));
         After::Keep

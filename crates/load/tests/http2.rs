@@ -127,7 +127,7 @@ fn only(errors: &ErrorCounts, kind: &str) -> bool {
 }
 
 #[test]
-fn no_more_streams_are_open_than_the_server_takes() {
+fn the_stream_limit_of_the_server_is_respected() {
     // The server answers two requests at a time. A client that does not wait would open a third stream, and a
     // client that waits too long would never continue.
     let waiting = std::sync::Mutex::new(Vec::new());
@@ -186,7 +186,7 @@ fn requests_of_a_lost_connection_are_sent_again_on_a_new_one() {
 }
 
 #[test]
-fn a_lost_connection_fails_what_may_not_be_sent_again() {
+fn a_lost_connection_fails_requests_that_are_not_idempotent() {
     let server = Server::start(
         &[],
         Box::new(|request| {
@@ -204,7 +204,7 @@ fn a_lost_connection_fails_what_may_not_be_sent_again() {
 }
 
 #[test]
-fn a_server_that_goes_away_finishes_what_it_has_seen() {
+fn requests_before_goaway_are_answered() {
     let server = Server::start(
         &[],
         Box::new(|request| {
@@ -261,7 +261,7 @@ fn a_refused_request_is_sent_again_once() {
 }
 
 #[test]
-fn one_request_without_an_answer_is_given_up_alone() {
+fn a_timeout_cancels_only_its_own_request() {
     let resets = Arc::new(AtomicU64::new(0));
     let seen = resets.clone();
     let server = Server::start(
@@ -340,7 +340,7 @@ fn answer_call(request: &mut Request<'_>, messages: &[u8], status: Option<&[u8]>
 }
 
 #[test]
-fn calls_of_grpc_have_messages_and_a_status() {
+fn grpc_calls_have_messages_and_a_status() {
     const GOOD: &[u8] = &[0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0];
     // Two messages and status 0; status 14; an invalid frame; an end within a message.
     let kinds = AtomicU64::new(0);

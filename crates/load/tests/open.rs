@@ -78,7 +78,7 @@ fn p99_with_a_stall(clients: usize) -> Stalled {
 }
 
 #[test]
-fn a_stall_shows_in_the_percentiles_as_it_was() {
+fn the_percentiles_include_a_stall() {
     // Once with a client for each delayed request, and once with so few clients that most requests wait for
     // one.
     for clients in [150, 4] {
@@ -110,7 +110,7 @@ fn a_stall_shows_in_the_percentiles_as_it_was() {
 }
 
 #[test]
-fn one_slow_answer_holds_up_no_other_request() {
+fn a_slow_answer_delays_no_other_request() {
     let number = AtomicU64::new(0);
     let server = Server::start(move |_, stream| {
         if number.fetch_add(1, Ordering::SeqCst) == 20 {
@@ -131,7 +131,7 @@ fn one_slow_answer_holds_up_no_other_request() {
 }
 
 #[test]
-fn what_found_no_client_is_counted() {
+fn arrivals_without_a_free_client_are_counted() {
     let server = Server::start(|_, stream| {
         std::thread::sleep(milliseconds(20));
         write(stream, &answer(200, b"ok"));
@@ -155,7 +155,7 @@ fn what_found_no_client_is_counted() {
 }
 
 #[test]
-fn arrivals_of_chance_are_the_same_for_the_same_seed() {
+fn poisson_arrivals_depend_only_on_the_seed() {
     let server = quick();
     let due = |seed: u64| {
         let mut plan = server.plan("/");
@@ -174,7 +174,7 @@ fn arrivals_of_chance_are_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn sessions_have_their_requests_on_a_connection_of_their_own() {
+fn each_session_has_its_own_connection() {
     let lengths: Arc<Mutex<HashMap<String, u64>>> = Arc::default();
     let seen = lengths.clone();
     let server = Server::start(move |request, stream| {
@@ -204,12 +204,12 @@ fn sessions_have_their_requests_on_a_connection_of_their_own() {
 }
 
 #[test]
-fn stages_of_clients_keep_the_connections_of_those_that_stay() {
+fn clients_that_remain_active_keep_their_connections() {
     let server = quick();
     let mut plan = server.plan("/");
     plan.clients = 4;
     plan.think_time = milliseconds(5);
-    plan.stages = [1.0, 4.0, 1.0].map(|clients| Stage::holding(milliseconds(1000), clients)).to_vec();
+    plan.stages = [1.0, 4.0, 1.0].map(|clients| Stage::constant(milliseconds(1000), clients)).to_vec();
     plan.length = milliseconds(3000);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_errors, outcome.total_connections, server.connections()), (0, 4, 4));
@@ -222,15 +222,15 @@ fn stages_of_clients_keep_the_connections_of_those_that_stay() {
 }
 
 #[test]
-fn stages_of_the_rate_are_due_as_planned() {
+fn stages_of_the_rate_have_the_planned_arrivals() {
     let server = quick();
     let mut plan = server.plan("/");
     plan.clients = 60;
     plan.rate = Some(200.0);
     plan.stages = vec![
-        Stage::holding(milliseconds(300), 100.0),
+        Stage::constant(milliseconds(300), 100.0),
         Stage { length: milliseconds(300), from: 0.0, to: 200.0 },
-        Stage::holding(milliseconds(100), 0.0),
+        Stage::constant(milliseconds(100), 0.0),
     ];
     plan.length = milliseconds(700);
     let outcome = ran(&plan);
@@ -264,7 +264,7 @@ fn a_number_of_requests_ends_the_run() {
 }
 
 #[test]
-fn recorded_requests_come_at_their_moments_whatever_the_server_does() {
+fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     let seen: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
     let noted = seen.clone();
     let server = Server::start(move |request, stream| {

@@ -62,7 +62,7 @@ fn the_answer_to_head_ends_with_its_head() {
 }
 
 #[test]
-fn the_plan_says_which_statuses_are_valid() {
+fn the_plan_sets_the_valid_statuses() {
     let server = Server::start(|_, stream| {
         write(stream, &answer(404, b"none"));
         After::Keep
@@ -74,7 +74,7 @@ fn the_plan_says_which_statuses_are_valid() {
 }
 
 #[test]
-fn a_body_with_another_content_is_wrong() {
+fn a_body_with_another_hash_is_an_error() {
     // The SHA-256 of "abc" (FIPS 180-4, the first example).
     let sum = [
         0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0,
@@ -100,7 +100,7 @@ fn a_body_with_another_content_is_wrong() {
 }
 
 #[test]
-fn what_may_not_be_done_twice_is_not_sent_again() {
+fn requests_that_are_not_idempotent_are_not_sent_again() {
     // The second request of a connection is read and not answered.
     let server = Server::start(|request, stream| {
         if request.before == 1 {
@@ -189,7 +189,7 @@ fn requests_go_to_their_targets() {
 }
 
 #[test]
-fn what_is_on_a_page_follows_in_its_order_without_a_pause() {
+fn requests_of_a_page_follow_in_order_without_a_pause() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
     let server = Server::start(move |request, stream| {
@@ -229,7 +229,7 @@ fn what_is_on_a_page_follows_in_its_order_without_a_pause() {
 }
 
 #[test]
-fn a_session_has_its_think_times_and_a_connection_of_its_own() {
+fn a_session_has_think_times_and_its_own_connection() {
     const THOUGHT: Duration = Duration::from_millis(30);
     let seen: Arc<Mutex<Vec<(String, u64, Instant)>>> = Arc::default();
     let noted = seen.clone();

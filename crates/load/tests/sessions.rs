@@ -42,9 +42,9 @@ fn get(path: &str, step: StepPlan) -> PlannedRequest {
 /// A simulated shop: each login returns a token, which orders must contain.
 fn shop() -> (Server, Arc<Mutex<BTreeMap<String, u64>>>) {
     let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-    let noted = seen.clone();
+    let log = seen.clone();
     let server = Server::start(move |request, stream| {
-        let mut seen = noted.lock().expect("no thread panicked");
+        let mut seen = log.lock().expect("no thread panicked");
         let number = seen.values().sum::<u64>();
         *seen.entry(request.line.clone()).or_default() += 1;
         let path = request.line.split(' ').nth(1).expect("a path").to_string();
@@ -94,7 +94,7 @@ fn login() -> PlannedRequest {
 }
 
 #[test]
-fn values_of_answers_go_into_later_requests() {
+fn values_of_answers_are_used_in_later_requests() {
     let (server, seen) = shop();
     let mut plan = session(&server, vec![login(), order()], 400);
     plan.headers = vec!["Cookie: lang=en".to_string()];
@@ -110,7 +110,7 @@ fn values_of_answers_go_into_later_requests() {
 }
 
 #[test]
-fn a_missing_value_is_an_error_of_its_own_and_ends_the_session() {
+fn a_missing_value_is_an_extraction_error_and_ends_the_session() {
     let server = Server::start(|_, stream| {
         write(stream, &answer(200, b"<p>no token here</p>"));
         After::Keep
@@ -127,7 +127,7 @@ fn a_missing_value_is_an_error_of_its_own_and_ends_the_session() {
 }
 
 #[test]
-fn what_does_not_hold_is_an_error_of_its_own() {
+fn a_failed_assertion_is_an_assertion_error() {
     let server = Server::start(|request, stream| {
         let body: &[u8] = if request.before.is_multiple_of(2) { b"{\"ok\":true}" } else { b"{\"ok\":false}" };
         write(stream, &answer(200, body));
@@ -148,9 +148,9 @@ fn what_does_not_hold_is_an_error_of_its_own() {
 fn each_session_takes_a_row_of_the_data() {
     let (server, seen) = {
         let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-        let noted = seen.clone();
+        let log = seen.clone();
         let server = Server::start(move |request, stream| {
-            *noted.lock().expect("no thread panicked").entry(request.line.clone()).or_default() += 1;
+            *log.lock().expect("no thread panicked").entry(request.line.clone()).or_default() += 1;
             write(stream, &answer(200, b"x"));
             After::Keep
         });
@@ -183,9 +183,9 @@ fn each_session_takes_a_row_of_the_data() {
 #[test]
 fn redirects_are_followed_on_the_same_server() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = lines.clone();
+    let log = lines.clone();
     let server = Server::start(move |request, stream| {
-        noted.lock().expect("no thread panicked").push(format!("{} {}", request.line, request.body.len()));
+        log.lock().expect("no thread panicked").push(format!("{} {}", request.line, request.body.len()));
         let redirect = |status: u16, to: &str| {
             format!("HTTP/1.1 {status} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes()
         };
@@ -226,7 +226,7 @@ fn redirects_are_followed_on_the_same_server() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_the_run() {
+fn invalid_scripts_are_refused_before_the_run() {
     let server = Server::start(|_, _| After::Close);
     for (path, extract_from, said) in [
         ("/b?${toke}", "json $.t", "is \"token\" meant"),

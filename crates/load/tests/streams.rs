@@ -48,7 +48,7 @@ fn plan(server: &Server, limit: Option<u64>) -> Plan {
 }
 
 #[test]
-fn every_message_is_counted_and_timed_under_an_open_load() {
+fn every_message_is_counted_and_measured_under_an_open_load() {
     let server = Server::start(|_, stream| {
         let _ = send_events(stream, MESSAGES);
         write(stream, b"0\r\n\r\n");
@@ -73,7 +73,7 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
 }
 
 #[test]
-fn a_cut_in_the_middle_is_an_error_and_its_messages_count() {
+fn an_aborted_stream_is_an_error_and_its_messages_count() {
     let server = Server::start(|_, stream| {
         let _ = send_events(stream, 3);
         After::Close
@@ -86,7 +86,7 @@ fn a_cut_in_the_middle_is_an_error_and_its_messages_count() {
 }
 
 #[test]
-fn a_client_that_has_enough_ends_an_endless_answer() {
+fn a_client_ends_an_endless_answer_after_the_planned_messages() {
     let server = Server::start(|_, stream| {
         let _ = send_events(stream, u64::MAX);
         After::Close
@@ -100,7 +100,7 @@ fn a_client_that_has_enough_ends_an_endless_answer() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_plans_are_refused() {
     let server = Server::start(|_, _| After::Close);
     assert!(plan(&server, Some(0)).check().expect_err("no message").0.contains("at least 1"));
     let mut grpc = plan(&server, None);

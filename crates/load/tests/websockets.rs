@@ -107,7 +107,7 @@ fn echo(stream: &mut TcpStream) -> After {
 }
 
 #[test]
-fn every_message_is_counted_and_timed_under_an_open_load() {
+fn every_message_is_counted_and_measured_under_an_open_load() {
     const DELAY: Duration = Duration::from_millis(20);
     const STALL: Duration = Duration::from_millis(120);
     // The server's log of its own delay for each message.
@@ -117,9 +117,9 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
         open(request, stream);
         for number in 0.. {
             let Some((TEXT, payload)) = read(stream) else { break };
-            let came = Instant::now();
+            let received_at = Instant::now();
             std::thread::sleep(if number == 2 { STALL } else { DELAY });
-            noted.lock().expect("no test panicked").push(came.elapsed());
+            noted.lock().expect("no test panicked").push(received_at.elapsed());
             write(stream, &frame(TEXT, &payload));
         }
         write(stream, &close(1000));
@@ -148,7 +148,7 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
 }
 
 #[test]
-fn messages_at_fixed_times_go_out_while_the_server_stalls() {
+fn messages_at_fixed_times_are_sent_while_the_server_stalls() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         // The server reads nothing during the stall, while messages are due.
@@ -171,7 +171,7 @@ fn messages_at_fixed_times_go_out_while_the_server_stalls() {
 }
 
 #[test]
-fn fragments_pings_and_control_frames_between_them_are_taken() {
+fn fragments_with_control_frames_between_them_are_accepted() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         let Some((BINARY, payload)) = read(stream) else { panic!("a binary message") };
@@ -204,7 +204,7 @@ fn fragments_pings_and_control_frames_between_them_are_taken() {
 }
 
 #[test]
-fn pongs_are_timed_and_a_listener_is_closed_with_the_run() {
+fn pong_times_are_measured_and_the_end_of_the_run_closes_an_endless_websocket() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         echo(stream)
@@ -231,7 +231,7 @@ fn only_reason(outcome: &Outcome, count: u64) -> (String, String, Option<String>
 }
 
 #[test]
-fn a_wrong_frame_is_an_error_of_its_own_kind_and_is_answered_with_a_code() {
+fn an_invalid_frame_is_an_error_and_closes_with_a_code() {
     let codes: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
     let noted = codes.clone();
     let server = Server::start(move |request, stream| {
@@ -257,7 +257,7 @@ fn a_wrong_frame_is_an_error_of_its_own_kind_and_is_answered_with_a_code() {
 }
 
 #[test]
-fn a_cut_in_the_middle_and_an_early_close_are_told_apart() {
+fn an_aborted_connection_and_an_early_close_are_different_errors() {
     let cut = Server::start(|request, stream| {
         open(request, stream);
         read(stream);
@@ -287,7 +287,7 @@ fn a_cut_in_the_middle_and_an_early_close_are_told_apart() {
 }
 
 #[test]
-fn an_answer_that_opens_nothing_is_a_bad_status_or_malformed() {
+fn an_answer_that_opens_no_websocket_is_a_bad_status_or_malformed() {
     let refusing = Server::start(|_, stream| {
         write(stream, &answer(503, b"full"));
         After::Keep
@@ -312,7 +312,7 @@ fn an_answer_that_opens_nothing_is_a_bad_status_or_malformed() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_a_timeout_and_a_quiet_listener_is_none() {
+fn a_missing_answer_is_a_timeout_and_a_silent_stream_is_not() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         while read(stream).is_some_and(|(kind, _)| kind != CLOSE) {}
@@ -332,7 +332,7 @@ fn a_server_that_never_answers_is_a_timeout_and_a_quiet_listener_is_none() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_plans_are_refused() {
     let server = Server::start(|_, _| After::Close);
     let refused = |change: &dyn Fn(&mut Plan), said: &str| {
         let mut plan = plan(&server, sends(1));

@@ -83,7 +83,7 @@ impl AnswerReader {
     }
 
     /// No byte of the answer has been received yet.
-    pub(crate) fn is_untouched(&self) -> bool {
+    pub(crate) fn is_unanswered(&self) -> bool {
         self.bytes == 0
     }
 
@@ -140,7 +140,7 @@ impl AnswerReader {
     /// The server has ended the connection.
     pub(crate) fn at_close(&self) -> AtClose {
         match self.part {
-            Part::Head if self.is_untouched() => AtClose::Nothing,
+            Part::Head if self.is_unanswered() => AtClose::Nothing,
             Part::Head => AtClose::InHead,
             Part::UntilClose => AtClose::Complete(self.answer()),
             Part::Length { .. } | Part::Chunked(_) => AtClose::ShortBody,

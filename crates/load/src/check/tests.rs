@@ -22,7 +22,7 @@ fn a_plain_plan_passes() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_the_reason() {
+fn invalid_plans_are_refused_with_the_reason() {
     assert!(refusal(|plan| plan.requests.clear()).contains("no requests"));
     for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(refusal(|plan| plan.requests[0].weight = weight).contains("weights are numbers above 0"));
@@ -44,7 +44,7 @@ fn what_cannot_work_is_refused_with_the_reason() {
 }
 
 #[test]
-fn ramps_must_leave_something_to_count() {
+fn ramps_must_be_shorter_than_the_length() {
     let text = refusal(|plan| {
         plan.length = Duration::from_secs(10);
         plan.ramp_up = Duration::from_secs(6);
@@ -100,7 +100,7 @@ fn processors_must_exist_and_be_named_once() {
 }
 
 #[test]
-fn more_clients_than_files_or_ports_say_how_many_are_needed() {
+fn the_error_for_too_many_clients_states_the_needed_files_or_ports() {
     let text = refusal(|plan| plan.clients = MAXIMUM_CLIENTS);
     assert!(text.contains("open files") || text.contains("local ports"), "{text}");
     assert!(text.contains("1000"), "{text}");
@@ -120,7 +120,7 @@ fn requests_that_cannot_be_sent_are_refused() {
 }
 
 #[test]
-fn stages_make_up_the_length() {
+fn the_stages_must_last_as_long_as_the_run() {
     let stages = |values: &[(u64, f64, f64)]| -> Vec<Stage> {
         values
             .iter()
@@ -139,7 +139,7 @@ fn stages_make_up_the_length() {
 }
 
 #[test]
-fn what_shares_a_connection_must_be_able_to() {
+fn settings_of_shared_connections_are_checked() {
     assert!(refusal(|plan| plan.streams = 0).contains("0 streams"));
     let in_http10 = |plan: &mut Plan| (plan.streams, plan.version) = (2, HttpVersion::Http10);
     assert!(refusal(in_http10).contains("HTTP/2's"));
@@ -172,7 +172,7 @@ fn what_shares_a_connection_must_be_able_to() {
 }
 
 #[test]
-fn tls_must_be_possible() {
+fn invalid_tls_settings_are_refused() {
     for (name, share, said) in [("a b", 1.0, "certificate"), ("localhost", 1.5, "from 0 to 1")] {
         let text = refusal(|plan| {
             let tls = TlsTarget { trust: crate::target::Trust::Anything, ..TlsTarget::new(name) };
@@ -188,7 +188,7 @@ fn tls_must_be_possible() {
 }
 
 #[test]
-fn pages_must_end_and_what_is_on_none_must_be_chosen() {
+fn pages_must_not_contain_pages_and_other_requests_need_a_weight() {
     let page = |plan: &mut Plan, then: Vec<usize>| {
         plan.requests.push(PlannedRequest { weight: 0.0, ..PlannedRequest::get("/on-the-page") });
         plan.requests[0].then = then;
@@ -208,7 +208,7 @@ fn pages_must_end_and_what_is_on_none_must_be_chosen() {
 }
 
 #[test]
-fn recorded_requests_have_an_order_and_nothing_else_that_starts_them() {
+fn recorded_requests_must_be_in_order_and_exclude_other_schedules() {
     let at = |after_s, request| Recorded { after: Duration::from_secs(after_s), request };
     let mut good = plan();
     good.recorded = vec![at(0, 0), at(0, 0), at(3, 0)].into();
@@ -226,7 +226,7 @@ fn recorded_requests_have_an_order_and_nothing_else_that_starts_them() {
 }
 
 #[test]
-fn only_http_1_0_does_without_the_usual_fields() {
+fn only_http_1_0_allows_requests_without_the_usual_fields() {
     assert!(refusal(|plan| plan.usual_fields = false).contains("asks for a Host field"));
     let mut plan = plan();
     (plan.usual_fields, plan.version) = (false, HttpVersion::Http10);

@@ -37,7 +37,7 @@ pub(crate) struct Http2 {
     next_stream: u32,
     table: PeerTable,
     /// No new streams are possible: the server sent GOAWAY, or the stream identifiers are used up.
-    goes_away: bool,
+    is_ending: bool,
     peer: Peer,
     /// The flow control window of the connection for sent bytes.
     send_window: i64,
@@ -119,7 +119,7 @@ impl Http2 {
             open_streams: 0,
             next_stream: 1,
             table: PeerTable::Empty,
-            goes_away: false,
+            is_ending: false,
             peer: Peer {
                 // RFC 9113, section 6.5.2: initially there is no limit.
                 concurrent_streams: usize::MAX,
@@ -142,16 +142,16 @@ impl Http2 {
 
     /// Whether a request can start now.
     pub(crate) fn can_start(&self) -> bool {
-        !self.goes_away && self.open_streams < self.peer.concurrent_streams
+        !self.is_ending && self.open_streams < self.peer.concurrent_streams
     }
 
     /// Whether no further request can start on this connection.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goes_away
+        self.is_ending
     }
 
     /// Whether no byte of the answer on this slot has been received.
-    pub(crate) fn is_untouched(&self, slot: usize) -> bool {
+    pub(crate) fn is_unanswered(&self, slot: usize) -> bool {
         self.slots[slot].bytes == 0
     }
 
@@ -159,7 +159,7 @@ impl Http2 {
     pub(crate) fn start(&mut self, slot: usize, blocks: &HeaderBlocks, is_head: bool, out: &mut Vec<u8>) {
         let id = self.next_stream;
         self.next_stream += 2;
-        self.goes_away |= self.next_stream > MAX_STREAM_ID;
+        self.is_ending |= self.next_stream > MAX_STREAM_ID;
         self.open_streams += 1;
         let mask = self.slot_hints.len() - 1;
         self.slot_hints[(id >> 1) as usize & mask] = slot as u32;

@@ -25,7 +25,7 @@ const MAXIMUM_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
     /// The received part of a frame other than plain DATA.
-    kept: Vec<u8>,
+    partial: Vec<u8>,
     /// The remaining part of a DATA frame.
     data: Option<Data>,
     /// A header block whose last frame has not been received.
@@ -73,7 +73,7 @@ impl Http2 {
         slots: &mut impl SlotSink,
     ) -> Result<(), ConnectionBroken> {
         let mut sinks = Sinks { out, events, slots };
-        let mut rest = self.complete_kept(input, &mut sinks)?;
+        let mut rest = self.complete_partial(input, &mut sinks)?;
         loop {
             if let Some(data) = self.receiving.data {
                 let length = data.remaining.min(rest.len());
@@ -100,45 +100,45 @@ impl Http2 {
         {
             return Err(ConnectionBroken);
         }
-        self.receiving.kept.extend_from_slice(rest);
+        self.receiving.partial.extend_from_slice(rest);
         if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(ConnectionBroken) } else { Ok(()) }
     }
 
     /// Completes the stored part of a frame; returns the bytes after the frame, none if it is still
     /// incomplete.
-    fn complete_kept<'a, S: SlotSink>(
+    fn complete_partial<'a, S: SlotSink>(
         &mut self,
         input: &'a [u8],
         sinks: &mut Sinks<'_, S>,
     ) -> Result<&'a [u8], ConnectionBroken> {
         let mut rest = input;
-        while !self.receiving.kept.is_empty() {
-            let kept = &mut self.receiving.kept;
-            let header = kept.first_chunk::<HEADER_BYTES>().map(FrameHeader::parse);
-            let wanted = match &header {
+        while !self.receiving.partial.is_empty() {
+            let partial = &mut self.receiving.partial;
+            let header = partial.first_chunk::<HEADER_BYTES>().map(FrameHeader::parse);
+            let needed = match &header {
                 None => HEADER_BYTES,
                 Some(header) if header.length > DEFAULT_FRAME_BYTES as usize => return Err(ConnectionBroken),
                 Some(header) if is_plain_data(header) => HEADER_BYTES,
                 Some(header) => HEADER_BYTES + header.length,
             };
             if let Some(header) = header
-                && kept.len() == wanted
+                && partial.len() == needed
             {
-                let frame = std::mem::take(kept);
+                let frame = std::mem::take(partial);
                 if is_plain_data(&header) {
                     self.begin_data(&header, sinks)?;
                 } else {
                     self.take_frame(header, &frame[HEADER_BYTES..], sinks)?;
                 }
-                self.receiving.kept = frame;
-                self.receiving.kept.clear();
+                self.receiving.partial = frame;
+                self.receiving.partial.clear();
                 break;
             }
-            let (more, behind) = rest.split_at((wanted - kept.len()).min(rest.len()));
+            let (more, behind) = rest.split_at((needed - partial.len()).min(rest.len()));
             if more.is_empty() {
                 break;
             }
-            kept.extend_from_slice(more);
+            partial.extend_from_slice(more);
             rest = behind;
         }
         Ok(rest)
@@ -173,8 +173,8 @@ impl Http2 {
             Frame::Data { data, .. } => {
                 self.begin_data(&header, sinks)?;
                 // The padding is not part of the body.
-                if let Some(begun) = self.receiving.data {
-                    self.take_data(Data { remaining: data.len(), ..begun }, data, sinks);
+                if let Some(data_frame) = self.receiving.data {
+                    self.take_data(Data { remaining: data.len(), ..data_frame }, data, sinks);
                 }
             }
             Frame::ResetStream { stream, code } => self.take_reset(stream, code, sinks)?,
@@ -384,7 +384,7 @@ impl Http2 {
     }
 
     fn take_goaway<S: SlotSink>(&mut self, last_stream: u32, sinks: &mut Sinks<'_, S>) {
-        self.goes_away = true;
+        self.is_ending = true;
         for slot in 0..self.slots.len() {
             if self.slots[slot].id > last_stream {
                 self.free(slot);

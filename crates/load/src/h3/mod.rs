@@ -38,9 +38,9 @@ pub(crate) struct Http3 {
     open_streams: usize,
     is_connected: bool,
     /// The server accepts no new requests (GOAWAY).
-    goes_away: bool,
+    is_ending: bool,
     /// The unidirectional streams of the server.
-    from_server: Vec<(StreamId, UnidirectionalStream)>,
+    server_streams: Vec<(StreamId, UnidirectionalStream)>,
     critical: CriticalStreams,
     fields: FieldList,
     datagram: Vec<u8>,
@@ -91,8 +91,8 @@ impl Http3 {
             slots: (0..slots).map(|_| Stream::new(false)).collect(),
             open_streams: 0,
             is_connected: false,
-            goes_away: false,
-            from_server: Vec::new(),
+            is_ending: false,
+            server_streams: Vec::new(),
             critical: CriticalStreams::default(),
             fields: FieldList::new(),
             datagram: Vec::new(),
@@ -106,17 +106,17 @@ impl Http3 {
 
     /// Whether no further request can start on this connection.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goes_away
+        self.is_ending
     }
 
     /// Whether no byte of the answer on this slot has been received.
-    pub(crate) fn is_untouched(&self, slot: usize) -> bool {
+    pub(crate) fn is_unanswered(&self, slot: usize) -> bool {
         self.slots[slot].bytes == 0
     }
 
     /// Starts a request on a free slot; returns false if no stream is available now.
     pub(crate) fn start(&mut self, slot: usize, request: &Arc<[u8]>, is_head: bool) -> bool {
-        if !self.is_connected || self.goes_away {
+        if !self.is_connected || self.is_ending {
             return false;
         }
         let Some(id) = self.connection.streams().open(Dir::Bi) else { return false };
@@ -147,13 +147,13 @@ impl Http3 {
         self.connection.close(Instant::now(), code(ErrorCode::NO_ERROR), bytes::Bytes::new());
     }
 
-    /// The time at which [`Http3::on_time`] must be called.
+    /// The time at which [`Http3::on_timer`] must be called.
     pub(crate) fn timeout(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }
 
     /// Handles an expired timer of QUIC.
-    pub(crate) fn on_time(&mut self) {
+    pub(crate) fn on_timer(&mut self) {
         self.connection.handle_timeout(Instant::now());
     }
 
@@ -195,7 +195,7 @@ impl Http3 {
                 Event::ConnectionLost { reason } => return Some(ConnectionEvent::Lost(reason.to_string())),
                 Event::Stream(QuicStream::Opened { dir: Dir::Uni }) => self.accept(),
                 Event::Stream(QuicStream::Readable { id }) if id.dir() == Dir::Uni => {
-                    self.read_from_server(id, events)
+                    self.read_server_stream(id, events)
                 }
                 Event::Stream(QuicStream::Readable { id }) => self.read(id, events, slots),
                 Event::Stream(QuicStream::Writable { id }) => {
@@ -282,25 +282,27 @@ impl Http3 {
 
     fn accept(&mut self) {
         while let Some(id) = self.connection.streams().accept(Dir::Uni) {
-            self.from_server.push((id, UnidirectionalStream::new(Sender::Server)));
+            self.server_streams.push((id, UnidirectionalStream::new(Sender::Server)));
         }
     }
 
     /// Reads a unidirectional stream of the server. Only GOAWAY is evaluated; other data is discarded.
-    fn read_from_server(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
+    fn read_server_stream(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
         self.accept();
-        let Some((_, stream)) = self.from_server.iter_mut().find(|(known, _)| *known == id) else { return };
+        let Some((_, stream)) = self.server_streams.iter_mut().find(|(known, _)| *known == id) else {
+            return;
+        };
         let mut quic = self.connection.recv_stream(id);
         let Ok(mut chunks) = quic.read(true) else { return };
-        let mut goodbye = None;
+        let mut goaway = None;
         while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-            goodbye = heard(stream, &mut self.critical, &chunk.bytes).or(goodbye);
+            goaway = read_goaway(stream, &mut self.critical, &chunk.bytes).or(goaway);
         }
         let _ = chunks.finalize();
-        let Some(first_unseen) = goodbye else { return };
-        self.goes_away = true;
+        let Some(first_unprocessed) = goaway else { return };
+        self.is_ending = true;
         for slot in 0..self.slots.len() {
-            if self.slots[slot].id.is_some_and(|id| u64::from(id) >= first_unseen) {
+            if self.slots[slot].id.is_some_and(|id| u64::from(id) >= first_unprocessed) {
                 self.cancel(slot);
                 events.push(StreamEvent::Unprocessed { slot });
             }
@@ -367,14 +369,18 @@ impl Stream {
 
 /// Returns the identifier in a GOAWAY frame: the first request that the server will not process. Protocol
 /// violations on these streams are not reported.
-fn heard(stream: &mut UnidirectionalStream, critical: &mut CriticalStreams, bytes: &[u8]) -> Option<u64> {
-    let mut goodbye = None;
+fn read_goaway(
+    stream: &mut UnidirectionalStream,
+    critical: &mut CriticalStreams,
+    bytes: &[u8],
+) -> Option<u64> {
+    let mut goaway = None;
     let _ = stream.receive(bytes, critical, |event| {
         if let ControlEvent::GoAway(first) = event {
-            goodbye = Some(first);
+            goaway = Some(first);
         }
     });
-    goodbye
+    goaway
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Threads share no data, and no averages are computed: counts and histograms are merged by addition.
 
 use crate::failure::{Example, Failure, Reasons};
-use crate::messages::MessageNote;
+use crate::messages::ReceivedMessage;
 use crate::outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE,
     MessagesOutcome, StageOutcome, WebSocketsOutcome,
@@ -76,7 +76,7 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 
 /// One valid answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AnswerNote {
+pub(crate) struct ValidAnswer {
     /// The due time of its request; in a closed loop, the start.
     pub(crate) intended_ns: u64,
     pub(crate) ended_ns: u64,
@@ -138,7 +138,7 @@ impl Record {
         Record {
             times,
             requests: 0,
-            classes: (0..classes).map(|_| no_class()).collect(),
+            classes: (0..classes).map(|_| empty_class()).collect(),
             statuses: Box::new([0; STATUSES]),
             errors: ErrorCounts::default(),
             reasons: Reasons::default(),
@@ -146,14 +146,14 @@ impl Record {
             body_bytes: 0,
             started: 0,
             connections: 0,
-            latency_ns: whole_histogram(),
-            service_ns: is_open.then(whole_histogram),
-            connect_ns: whole_histogram(),
-            handshake_ns: whole_histogram(),
+            latency_ns: run_histogram(),
+            service_ns: is_open.then(run_histogram),
+            connect_ns: run_histogram(),
+            handshake_ns: run_histogram(),
             handshakes: HandshakeCounts::default(),
-            messages: plan.has_messages().then(no_messages),
-            websockets: plan.has_websockets().then(no_websockets),
-            arrivals: is_open.then(no_arrivals),
+            messages: plan.has_messages().then(empty_messages),
+            websockets: plan.has_websockets().then(empty_websockets),
+            arrivals: is_open.then(empty_arrivals),
             stages,
             stage_ends_ns,
             last_ended_ns: 0,
@@ -184,9 +184,9 @@ impl Record {
         arrivals.started += 1;
         let late_ns = at_ns.saturating_sub(intended_ns);
         arrivals.late += u64::from(late_ns > nanoseconds(LATE));
-        note(&mut arrivals.lateness_ns, late_ns);
+        record_ns(&mut arrivals.lateness_ns, late_ns);
         if !has_waited {
-            note(&mut arrivals.engine_lateness_ns, late_ns);
+            record_ns(&mut arrivals.engine_lateness_ns, late_ns);
         }
     }
 
@@ -198,7 +198,7 @@ impl Record {
     }
 
     /// Records a received message of a request that was due (or started) at `intended_ns`.
-    pub(crate) fn message(&mut self, intended_ns: u64, message: MessageNote) {
+    pub(crate) fn message(&mut self, intended_ns: u64, message: ReceivedMessage) {
         let Some(messages) = &mut self.messages else { return };
         messages.total += 1;
         if !self.times.counts(message.at_ns) {
@@ -206,8 +206,8 @@ impl Record {
         }
         messages.count += 1;
         match message.gap_ns {
-            Some(gap_ns) => note(&mut messages.gap_ns, gap_ns),
-            None => note(&mut messages.first_ns, message.at_ns.saturating_sub(intended_ns)),
+            Some(gap_ns) => record_ns(&mut messages.gap_ns, gap_ns),
+            None => record_ns(&mut messages.first_ns, message.at_ns.saturating_sub(intended_ns)),
         }
     }
 
@@ -233,9 +233,9 @@ impl Record {
             return;
         }
         match what {
-            WebSocketEvent::Opened => note(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
-            WebSocketEvent::Answered { answer_ns } => note(&mut websockets.answer_ns, answer_ns),
-            WebSocketEvent::Pong { pong_ns } => note(&mut websockets.pong_ns, pong_ns),
+            WebSocketEvent::Opened => record_ns(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
+            WebSocketEvent::Answered { answer_ns } => record_ns(&mut websockets.answer_ns, answer_ns),
+            WebSocketEvent::Pong { pong_ns } => record_ns(&mut websockets.pong_ns, pong_ns),
             WebSocketEvent::Sent | WebSocketEvent::Ping | WebSocketEvent::Message { .. } => {}
         }
     }
@@ -248,13 +248,13 @@ impl Record {
     }
 
     /// Records a completed TLS handshake.
-    pub(crate) fn shaken_hands(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
+    pub(crate) fn handshake_completed(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
         match is_resumed {
             true => self.handshakes.resumed += 1,
             false => self.handshakes.full += 1,
         }
         if self.times.counts(at_ns) {
-            note(&mut self.handshake_ns, handshake_ns);
+            record_ns(&mut self.handshake_ns, handshake_ns);
         }
     }
 
@@ -263,9 +263,9 @@ impl Record {
         self.total_connections += 1;
         if self.times.counts(at_ns) {
             self.connections += 1;
-            note(&mut self.connect_ns, connect_ns);
+            record_ns(&mut self.connect_ns, connect_ns);
             if let Some(class) = class {
-                self.classes[class].connect_ns.note(connect_ns);
+                self.classes[class].connect_ns.record(connect_ns);
             }
         }
     }
@@ -276,7 +276,7 @@ impl Record {
     }
 
     /// Counts a complete answer by its status, valid or not.
-    pub(crate) fn has_status(&mut self, status: u16, at_ns: u64) {
+    pub(crate) fn count_status(&mut self, status: u16, at_ns: u64) {
         if self.times.counts(at_ns) {
             self.statuses[usize::from(status).min(STATUSES - 1)] += 1;
         }
@@ -289,14 +289,14 @@ impl Record {
     }
 
     /// Records a valid answer.
-    pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
+    pub(crate) fn answered(&mut self, client: usize, answer: &ValidAnswer) {
         self.total_requests += 1;
         self.total_bytes += answer.bytes;
         self.last_ended_ns = answer.ended_ns;
         if let Some(interval) = self.interval_at(answer.ended_ns) {
             interval.requests += 1;
             interval.bytes += answer.bytes;
-            note(&mut interval.latency_ns, answer.latency_ns);
+            record_ns(&mut interval.latency_ns, answer.latency_ns);
         }
         if !self.stages.is_empty() {
             self.answered_in_stage(answer);
@@ -307,8 +307,8 @@ impl Record {
         if let Some(service) = &mut self.service_ns
             && self.times.counts(answer.intended_ns)
         {
-            note(&mut self.latency_ns, answer.latency_ns);
-            note(service, answer.service_ns);
+            record_ns(&mut self.latency_ns, answer.latency_ns);
+            record_ns(service, answer.service_ns);
         }
         if !self.times.counts(answer.ended_ns) {
             return;
@@ -318,36 +318,36 @@ impl Record {
         self.bytes += answer.bytes;
         self.body_bytes += answer.body_bytes;
         if self.service_ns.is_none() {
-            note(&mut self.latency_ns, answer.latency_ns);
+            record_ns(&mut self.latency_ns, answer.latency_ns);
         }
         let client = &mut self.clients[client];
         client.requests += 1;
         client.bytes += answer.bytes;
-        note(&mut client.latency_ns, answer.latency_ns);
+        record_ns(&mut client.latency_ns, answer.latency_ns);
     }
 
-    fn answered_in_class(&mut self, answer: &AnswerNote) {
+    fn answered_in_class(&mut self, answer: &ValidAnswer) {
         // The figures of a single class are those of the run.
         let is_one_of_many = self.classes.len() > 1;
         let class = &mut self.classes[answer.class];
         class.requests += 1;
-        class.response_ns.note(answer.latency_ns);
-        class.answer_bytes.note(answer.bytes);
-        class.body_bytes.note(answer.body_bytes);
+        class.response_ns.record(answer.latency_ns);
+        class.answer_bytes.record(answer.bytes);
+        class.body_bytes.record(answer.body_bytes);
         if is_one_of_many {
             class.bytes += answer.bytes;
-            note(&mut class.latency_ns, answer.latency_ns);
+            record_ns(&mut class.latency_ns, answer.latency_ns);
         }
     }
 
-    fn answered_in_stage(&mut self, answer: &AnswerNote) {
+    fn answered_in_stage(&mut self, answer: &ValidAnswer) {
         let (ended, intended) = (self.stage_at(answer.ended_ns), self.stage_at(answer.intended_ns));
         if let Some(stage) = ended {
             self.stages[stage].requests += 1;
             self.stages[stage].bytes += answer.bytes;
         }
         if let Some(stage) = if self.service_ns.is_some() { intended } else { ended } {
-            note(&mut self.stages[stage].latency_ns, answer.latency_ns);
+            record_ns(&mut self.stages[stage].latency_ns, answer.latency_ns);
         }
     }
 
@@ -368,7 +368,7 @@ impl Record {
     ) {
         let kind = failure.kind;
         self.total_errors.count(kind);
-        self.reasons.note(failure, request, at_ns, example);
+        self.reasons.record(failure, request, at_ns, example);
         self.last_ended_ns = at_ns;
         if let Some(stage) = self.stage_at(at_ns) {
             self.stages[stage].errors += 1;
@@ -496,20 +496,14 @@ fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
         let start_s = (end_ns - times.start_ns) as f64 / 1e9;
         end_ns += nanoseconds(stage.length);
         let length_s = stage.length.as_secs_f64();
-        let outcome = StageOutcome {
-            start_s,
-            length_s,
-            requests: 0,
-            errors: 0,
-            bytes: 0,
-            latency_ns: whole_histogram(),
-        };
+        let outcome =
+            StageOutcome { start_s, length_s, requests: 0, errors: 0, bytes: 0, latency_ns: run_histogram() };
         (outcome, end_ns)
     };
     plan.stages.iter().map(place).unzip()
 }
 
-fn no_class() -> ClassOutcome {
+fn empty_class() -> ClassOutcome {
     let none = ValueSummary::default();
     ClassOutcome {
         requests: 0,
@@ -524,11 +518,11 @@ fn no_class() -> ClassOutcome {
     }
 }
 
-fn no_messages() -> MessagesOutcome {
-    MessagesOutcome { count: 0, total: 0, first_ns: whole_histogram(), gap_ns: whole_histogram() }
+fn empty_messages() -> MessagesOutcome {
+    MessagesOutcome { count: 0, total: 0, first_ns: run_histogram(), gap_ns: run_histogram() }
 }
 
-fn no_websockets() -> Box<WebSocketsOutcome> {
+fn empty_websockets() -> Box<WebSocketsOutcome> {
     Box::new(WebSocketsOutcome {
         opened: 0,
         total_opened: 0,
@@ -536,19 +530,19 @@ fn no_websockets() -> Box<WebSocketsOutcome> {
         total_sent: 0,
         pings: 0,
         closes: BTreeMap::new(),
-        open_ns: whole_histogram(),
-        answer_ns: whole_histogram(),
-        pong_ns: whole_histogram(),
+        open_ns: run_histogram(),
+        answer_ns: run_histogram(),
+        pong_ns: run_histogram(),
     })
 }
 
-fn no_arrivals() -> ArrivalsOutcome {
+fn empty_arrivals() -> ArrivalsOutcome {
     ArrivalsOutcome {
         due: 0,
         started: 0,
         late: 0,
-        lateness_ns: whole_histogram(),
-        engine_lateness_ns: whole_histogram(),
+        lateness_ns: run_histogram(),
+        engine_lateness_ns: run_histogram(),
     }
 }
 
@@ -557,7 +551,7 @@ fn empty_client() -> ClientOutcome {
 }
 
 /// A histogram with three significant digits, for the whole run.
-fn whole_histogram() -> Histogram<u64> {
+fn run_histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_max(USUAL_LATENCY_NS, 3)
         .expect("the bounds and the digits are within the limits");
     histogram.auto(true);
@@ -569,7 +563,7 @@ pub(crate) fn small_histogram() -> Histogram<u32> {
     Histogram::new(2).expect("two digits are within the limits")
 }
 
-fn note<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
+fn record_ns<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
     histogram.record(value_ns).expect("a histogram that resizes itself takes any value");
 }
 

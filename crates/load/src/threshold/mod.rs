@@ -53,10 +53,10 @@ enum Distribution {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Figure {
-    Least,
+    Min,
     Mean,
     Quantile(f64),
-    Most,
+    Max,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,7 +75,7 @@ pub enum Unit {
     /// A share, 0 to 1.
     Share,
     /// Answers per second.
-    ASecond,
+    PerSecond,
     /// A number.
     Count,
 }
@@ -86,30 +86,30 @@ impl Unit {
         match self {
             Unit::Microseconds => "us",
             Unit::Share => "share",
-            Unit::ASecond => "per_second",
+            Unit::PerSecond => "per_second",
             Unit::Count => "count",
         }
     }
 
     fn words(self, value: f64) -> String {
         match self {
-            Unit::Microseconds if value >= 1e6 => format!("{} s", short(value / 1e6)),
-            Unit::Microseconds if value >= 1e3 => format!("{} ms", short(value / 1e3)),
-            Unit::Microseconds => format!("{} us", short(value)),
-            Unit::Share => format!("{} %", short(value * 100.0)),
-            Unit::ASecond => format!("{} a second", short(value)),
-            Unit::Count => short(value),
+            Unit::Microseconds if value >= 1e6 => format!("{} s", three_digits(value / 1e6)),
+            Unit::Microseconds if value >= 1e3 => format!("{} ms", three_digits(value / 1e3)),
+            Unit::Microseconds => format!("{} us", three_digits(value)),
+            Unit::Share => format!("{} %", three_digits(value * 100.0)),
+            Unit::PerSecond => format!("{} a second", three_digits(value)),
+            Unit::Count => three_digits(value),
         }
     }
 }
 
 /// Formats a value with three significant digits; a whole number keeps all its digits.
-fn short(value: f64) -> String {
+fn three_digits(value: f64) -> String {
     let before_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
     let decimals = (3 - before_point).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    crate::digits::thousands_apart(text)
+    crate::digits::with_thousands_separators(text)
 }
 
 /// The outcome of a threshold.
@@ -135,7 +135,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-const FORM: &str = "write a threshold such as p99>200ms, errors>0.1%, rate<1000 or p99{/basket}>200ms";
+const SYNTAX: &str = "write a threshold such as p99>200ms, errors>0.1%, rate<1000 or p99{/basket}>200ms";
 
 impl Threshold {
     /// Parses `MEASURE[{URL}]` `>`, `>=`, `<` or `<=` `LIMIT`.
@@ -146,7 +146,7 @@ impl Threshold {
             (Some(open), Some(close)) if open < close => close,
             _ => return Err(bad("a URL stands between { and }")),
         };
-        let at = text[end..].find(['<', '>']).map(|at| at + end).ok_or_else(|| bad(FORM))?;
+        let at = text[end..].find(['<', '>']).map(|at| at + end).ok_or_else(|| bad(SYNTAX))?;
         let (left, right) = (text[..at].trim(), &text[at..]);
         let operators = [
             (">=", Comparison::AtLeast),
@@ -156,7 +156,7 @@ impl Threshold {
         ];
         let known =
             operators.into_iter().find_map(|(sign, is)| right.strip_prefix(sign).map(|rest| (is, rest)));
-        let (comparison, limit) = known.ok_or_else(|| bad(FORM))?;
+        let (comparison, limit) = known.ok_or_else(|| bad(SYNTAX))?;
         let (measure, urls) = match left.split_once('{') {
             None => (left, None),
             Some((measure, rest)) => {
@@ -192,7 +192,7 @@ impl Threshold {
         let Some(urls) = &self.urls else { return Ok(self) };
         let (mut inside, mut outside) = (Vec::new(), std::collections::HashSet::new());
         for request in &plan.requests {
-            match is_named(urls, plan, request) {
+            match matches_urls(urls, plan, request) {
                 true => inside.push(request.class),
                 false => _ = outside.insert(request.class),
             }
@@ -271,7 +271,7 @@ impl Threshold {
         }
         let part = match self.limit {
             0.0 => String::new(),
-            limit => format!(", {} %", short(distance / limit * 100.0)),
+            limit => format!(", {} %", three_digits(distance / limit * 100.0)),
         };
         format!("{figure}, {} {side} {limit}{part}", self.unit.words(distance))
     }
@@ -367,9 +367,9 @@ fn measure(text: &str) -> Result<Measure, String> {
     };
     let quantile = || figure.strip_prefix('p')?.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 100.0);
     let figure = match figure {
-        "min" => Figure::Least,
+        "min" => Figure::Min,
         "mean" => Figure::Mean,
-        "max" => Figure::Most,
+        "max" => Figure::Max,
         _ => Figure::Quantile(quantile().ok_or_else(|| {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
@@ -386,7 +386,7 @@ fn measure(text: &str) -> Result<Measure, String> {
 fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(unit_at);
-    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is not a limit; {FORM}"))?;
+    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is not a limit; {SYNTAX}"))?;
     let may_be_share = matches!(measure, Measure::Errors(_) | Measure::Unsent);
     match (measure, unit.trim_start()) {
         (Measure::Time(..), "us") => Ok((number, Unit::Microseconds)),
@@ -395,7 +395,7 @@ fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
         (Measure::Time(..), "m") => Ok((number * 60e6, Unit::Microseconds)),
         (Measure::Time(..), _) => Err(format!("{text:?} is not a time: write 200ms, 1.5s or 800us")),
         (_, "%") if may_be_share => Ok((number / 100.0, Unit::Share)),
-        (Measure::Rate, "" | "/s") => Ok((number, Unit::ASecond)),
+        (Measure::Rate, "" | "/s") => Ok((number, Unit::PerSecond)),
         (Measure::Rate, _) => Err(format!("{text:?} is not a rate: write a number of answers a second")),
         (_, "") => Ok((number, Unit::Count)),
         (_, _) if may_be_share => Err(format!("{text:?}: write a number, or a share such as 0.1%")),
@@ -405,7 +405,7 @@ fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
 
 /// Whether the request matches the threshold's `[METHOD ]PATH` or `[METHOD ]URL`. A `*` at the end matches
 /// any rest.
-fn is_named(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
+fn matches_urls(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
     let (method, place) = match urls.split_once(' ') {
         Some((method, place)) => (Some(method), place.trim_start()),
         None => (None, urls),
@@ -427,10 +427,10 @@ fn is_named(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
 
 fn time_us<T: Counter>(histogram_ns: &Histogram<T>, figure: Figure) -> Option<f64> {
     (!histogram_ns.is_empty()).then(|| match figure {
-        Figure::Least => histogram_ns.min() as f64 / 1e3,
+        Figure::Min => histogram_ns.min() as f64 / 1e3,
         Figure::Mean => histogram_ns.mean() / 1e3,
         Figure::Quantile(percent) => histogram_ns.value_at_quantile(percent / 100.0) as f64 / 1e3,
-        Figure::Most => histogram_ns.max() as f64 / 1e3,
+        Figure::Max => histogram_ns.max() as f64 / 1e3,
     })
 }
 
@@ -521,14 +521,14 @@ impl LiveFigures {
     }
 
     /// Removes the figures of other classes.
-    pub fn of_classes(mut self, wanted: &[usize]) -> LiveFigures {
-        self.classes.retain(|class, _| wanted.contains(class));
+    pub fn of_classes(mut self, classes: &[usize]) -> LiveFigures {
+        self.classes.retain(|class, _| classes.contains(class));
         self
     }
 
     /// Adds the figures of another thread. The counted time is the longest of all threads, so that the rate
     /// is not overestimated.
-    fn take_in(&mut self, other: &LiveFigures) {
+    fn merge(&mut self, other: &LiveFigures) {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
         self.errors.add(&other.errors);
@@ -576,7 +576,7 @@ impl LiveFigures {
 #[derive(Debug, Default)]
 pub struct ThreadFigures {
     /// Set by the caller before the run to request the figures.
-    pub wanted: AtomicBool,
+    pub is_requested: AtomicBool,
     threads: Mutex<Vec<Option<LiveFigures>>>,
 }
 
@@ -587,12 +587,12 @@ impl ThreadFigures {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut threads = threads.iter().flatten();
         let mut sum = threads.next()?.clone();
-        threads.for_each(|other| sum.take_in(other));
+        threads.for_each(|other| sum.merge(other));
         Some(sum)
     }
 
-    pub(crate) fn hand_over(&self, thread: usize, record: &Record, now_ns: u64) {
-        if !self.wanted.load(Ordering::Relaxed) {
+    pub(crate) fn publish(&self, thread: usize, record: &Record, now_ns: u64) {
+        if !self.is_requested.load(Ordering::Relaxed) {
             return;
         }
         self.put(thread, LiveFigures::of(record, now_ns));

@@ -1,7 +1,7 @@
 //! Tests of valid and invalid thresholds, and of their verdicts on known figures.
 
 use super::*;
-use crate::record::{AnswerNote, Times};
+use crate::record::{Times, ValidAnswer};
 use crate::target::Target;
 use proptest::prelude::*;
 
@@ -28,8 +28,9 @@ fn figures(plan: &Plan) -> LiveFigures {
             let latency_ns = (class as u64 + 1) * 100 * MS;
             let ended_ns = 1000 * MS + number;
             let (bytes, body_bytes, service_ns, intended_ns) = (10, 5, latency_ns, ended_ns - latency_ns);
-            let note = AnswerNote { intended_ns, ended_ns, latency_ns, service_ns, class, bytes, body_bytes };
-            record.answered(0, &note);
+            let valid =
+                ValidAnswer { intended_ns, ended_ns, latency_ns, service_ns, class, bytes, body_bytes };
+            record.answered(0, &valid);
         }
     }
     for _ in 0..5 {
@@ -52,7 +53,7 @@ fn judged(text: &str) -> Verdict {
 }
 
 #[test]
-fn figures_that_are_known_miss_by_what_is_said() {
+fn known_figures_have_the_stated_distance() {
     for (text, words) in [
         ("p99>200ms", "300 ms, 100 ms above 200 ms, 50 %"),
         ("p99 > 0.2s", "300 ms, 100 ms above 200 ms, 50 %"),
@@ -82,7 +83,7 @@ fn figures_that_are_known_miss_by_what_is_said() {
 }
 
 #[test]
-fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
+fn a_met_threshold_shows_its_figure_and_a_missing_figure_fails() {
     for text in ["p99>400ms", "p99{/}>150ms", "errors>2%", "errors{/}>0", "rate<30", "requests<300", "tls>0"]
     {
         assert!(judged(text).is_kept, "{text}: {}", judged(text).words);
@@ -101,7 +102,7 @@ fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
 fn the_threads_are_added_up() {
     let plan = plan();
     let mut sum = figures(&plan);
-    sum.take_in(&figures(&plan));
+    sum.merge(&figures(&plan));
     let judge =
         |text: &str| Threshold::parse(text).expect("a threshold").judge_figures(&sum.figures()).measured;
     assert_eq!(judge("requests<1"), Some(600.0));
@@ -110,7 +111,7 @@ fn the_threads_are_added_up() {
 }
 
 #[test]
-fn what_is_no_threshold_is_refused_with_what_to_write() {
+fn invalid_thresholds_are_refused_with_a_hint() {
     for (text, words) in [
         ("", "p99>200ms"),
         ("p99", "p99>200ms"),
@@ -146,12 +147,12 @@ fn what_is_no_threshold_is_refused_with_what_to_write() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+    fn any_text_is_parsed_or_refused(text in "\\PC{0,40}") {
         let _ = Threshold::parse(&text);
     }
 
     #[test]
-    fn any_text_of_the_letters_of_thresholds_is_read_or_refused(text in "[pemrs0-9.{}/<>=% ]{0,24}") {
+    fn any_text_of_threshold_characters_is_parsed_or_refused(text in "[pemrs0-9.{}/<>=% ]{0,24}") {
         if let Ok(threshold) = Threshold::parse(&text) {
             let plan = plan();
             if let Ok(threshold) = threshold.bind(&plan) {

@@ -108,7 +108,7 @@ impl FrameReader {
         loop {
             if self.head_length >= 2 {
                 self.check_beginning()?;
-                if self.head_length == self.wanted_head() {
+                if self.head_length == self.needed_head_bytes() {
                     self.begin_frame()?;
                     return Ok(Some(rest));
                 }
@@ -120,7 +120,7 @@ impl FrameReader {
         }
     }
 
-    fn wanted_head(&self) -> usize {
+    fn needed_head_bytes(&self) -> usize {
         match self.head[1] & 0x7f {
             127 => 10,
             126 => 4,
@@ -134,19 +134,19 @@ impl FrameReader {
         if first & 0x70 != 0 {
             return Err(WrongFrame::ReservedBits);
         }
-        let opcode = Opcode::of(first & 0x0f).ok_or(WrongFrame::UnknownKind)?;
+        let opcode = Opcode::of(first & 0x0f).ok_or(WrongFrame::UnknownOpcode)?;
         if second & 0x80 != 0 {
             return Err(WrongFrame::Masked);
         }
         if opcode.is_control() && first & 0x80 == 0 {
-            return Err(WrongFrame::ControlInPieces);
+            return Err(WrongFrame::FragmentedControl);
         }
         if opcode.is_control() && u64::from(second) > MOST_CONTROL_BYTES {
             return Err(WrongFrame::LongControl);
         }
         match opcode {
-            Opcode::Continuation if self.message.is_none() => Err(WrongFrame::NothingToContinue),
-            Opcode::Text | Opcode::Binary if self.message.is_some() => Err(WrongFrame::BegunAnew),
+            Opcode::Continuation if self.message.is_none() => Err(WrongFrame::UnexpectedContinuation),
+            Opcode::Text | Opcode::Binary if self.message.is_some() => Err(WrongFrame::MissingContinuation),
             _ => Ok(()),
         }
     }
@@ -154,16 +154,16 @@ impl FrameReader {
     fn begin_frame(&mut self) -> Result<(), WrongFrame> {
         let length = match (self.head_length, self.head) {
             (4, [_, _, high, low, ..]) => match u64::from(u16::from_be_bytes([high, low])) {
-                ..126 => return Err(WrongFrame::LengthForm),
+                ..126 => return Err(WrongFrame::InvalidLength),
                 length => length,
             },
             (10, [_, _, long @ ..]) => match u64::from_be_bytes(long) {
                 length @ 0x1_0000..=0x7fff_ffff_ffff_ffff => length,
-                _ => return Err(WrongFrame::LengthForm),
+                _ => return Err(WrongFrame::InvalidLength),
             },
             _ => u64::from(self.head[1]),
         };
-        let opcode = Opcode::of(self.head[0] & 0x0f).ok_or(WrongFrame::UnknownKind)?;
+        let opcode = Opcode::of(self.head[0] & 0x0f).ok_or(WrongFrame::UnknownOpcode)?;
         if matches!(opcode, Opcode::Text | Opcode::Binary) {
             self.message = Some(opcode == Opcode::Text);
             self.utf8 = Utf8Check::default();
@@ -199,12 +199,12 @@ impl FrameReader {
 fn read_close(payload: &[u8]) -> Result<(Option<u16>, String), WrongFrame> {
     let (code, reason) = match payload {
         [] => return Ok((None, String::new())),
-        [_] => return Err(WrongFrame::CloseWithHalfCode),
+        [_] => return Err(WrongFrame::TruncatedCloseCode),
         [high, low, reason @ ..] => (u16::from_be_bytes([*high, *low]), reason),
     };
     // The codes of section 7.4, and those that were registered later with IANA.
     if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
-        return Err(WrongFrame::CloseWithWrongCode);
+        return Err(WrongFrame::InvalidCloseCode);
     }
     let reason = std::str::from_utf8(reason).map_err(|_| WrongFrame::NotUtf8)?;
     Ok((Some(code), reason.to_string()))
@@ -305,23 +305,23 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_frame_is_told_apart() {
+    fn every_invalid_frame_has_its_own_error() {
         let masked = [0x81, 0x81, 1, 2, 3, 4, 5];
         for (bytes, wrong) in [
             (masked.to_vec(), WrongFrame::Masked),
             (frame(0xc1, b"x"), WrongFrame::ReservedBits),
-            (frame(0x83, b"x"), WrongFrame::UnknownKind),
-            (frame(0x09, b"x"), WrongFrame::ControlInPieces),
+            (frame(0x83, b"x"), WrongFrame::UnknownOpcode),
+            (frame(0x09, b"x"), WrongFrame::FragmentedControl),
             (frame(0x89, &[0; 126]), WrongFrame::LongControl),
-            (vec![0x82, 126, 0, 5], WrongFrame::LengthForm),
-            (vec![0x82, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], WrongFrame::LengthForm),
-            (vec![0x82, 127, 0x80, 0, 0, 0, 0, 1, 0, 0], WrongFrame::LengthForm),
-            (frame(0x80, b"x"), WrongFrame::NothingToContinue),
-            ([frame(0x01, b"x"), frame(0x82, b"y")].concat(), WrongFrame::BegunAnew),
+            (vec![0x82, 126, 0, 5], WrongFrame::InvalidLength),
+            (vec![0x82, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], WrongFrame::InvalidLength),
+            (vec![0x82, 127, 0x80, 0, 0, 0, 0, 1, 0, 0], WrongFrame::InvalidLength),
+            (frame(0x80, b"x"), WrongFrame::UnexpectedContinuation),
+            ([frame(0x01, b"x"), frame(0x82, b"y")].concat(), WrongFrame::MissingContinuation),
             (frame(0x81, &[0xff]), WrongFrame::NotUtf8),
             ([frame(0x01, &[0xc3]), frame(0x80, b"")].concat(), WrongFrame::NotUtf8),
-            (frame(0x88, &[3]), WrongFrame::CloseWithHalfCode),
-            (frame(0x88, &[3, 0xed]), WrongFrame::CloseWithWrongCode),
+            (frame(0x88, &[3]), WrongFrame::TruncatedCloseCode),
+            (frame(0x88, &[3, 0xed]), WrongFrame::InvalidCloseCode),
             (frame(0x88, &[3, 0xe8, 0xff]), WrongFrame::NotUtf8),
         ] {
             assert_eq!(read(&[&bytes]), Err(wrong), "{bytes:02x?}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_masked_example_of_the_standard_is_written() {
+    fn the_masked_example_of_the_standard_is_encoded() {
         let mut out = Vec::new();
         append_frame(&mut out, Opcode::Text, b"Hello", [0x37, 0xfa, 0x21, 0x3d]);
         // RFC 6455, section 5.7.
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_mean_the_same(
+        fn the_result_does_not_depend_on_the_pieces(
             frames in prop::collection::vec(
                 (first_byte(),
                  prop::collection::vec(any::<u8>(), 0..140)),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_handshake_is_told_apart() {
+    fn every_invalid_handshake_has_its_own_error() {
         let verdict = |fields: &str| {
             let mut head = ResponseHead::new();
             let text = format!("HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n");

@@ -14,30 +14,30 @@ pub(crate) use session::{Fault, ReceiveOutcome, WebSocket, WebSocketEvent, WebSo
 pub(crate) enum WrongFrame {
     Masked,
     ReservedBits,
-    UnknownKind,
-    ControlInPieces,
+    UnknownOpcode,
+    FragmentedControl,
     LongControl,
-    LengthForm,
-    NothingToContinue,
-    BegunAnew,
+    InvalidLength,
+    UnexpectedContinuation,
+    MissingContinuation,
     NotUtf8,
-    CloseWithHalfCode,
-    CloseWithWrongCode,
+    TruncatedCloseCode,
+    InvalidCloseCode,
 }
 
 impl WrongFrame {
     const ALL: [WrongFrame; 11] = [
         WrongFrame::Masked,
         WrongFrame::ReservedBits,
-        WrongFrame::UnknownKind,
-        WrongFrame::ControlInPieces,
+        WrongFrame::UnknownOpcode,
+        WrongFrame::FragmentedControl,
         WrongFrame::LongControl,
-        WrongFrame::LengthForm,
-        WrongFrame::NothingToContinue,
-        WrongFrame::BegunAnew,
+        WrongFrame::InvalidLength,
+        WrongFrame::UnexpectedContinuation,
+        WrongFrame::MissingContinuation,
         WrongFrame::NotUtf8,
-        WrongFrame::CloseWithHalfCode,
-        WrongFrame::CloseWithWrongCode,
+        WrongFrame::TruncatedCloseCode,
+        WrongFrame::InvalidCloseCode,
     ];
 
     /// The index for [`WrongFrame::at`].
@@ -49,19 +49,19 @@ impl WrongFrame {
         WrongFrame::ALL.get(place).copied()
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             WrongFrame::Masked => "a frame of the server is masked",
             WrongFrame::ReservedBits => "a frame has a reserved bit set, and no extension was agreed upon",
-            WrongFrame::UnknownKind => "a frame is of a kind that does not exist",
-            WrongFrame::ControlInPieces => "a ping, pong or close frame is a fragment",
+            WrongFrame::UnknownOpcode => "a frame is of a kind that does not exist",
+            WrongFrame::FragmentedControl => "a ping, pong or close frame is a fragment",
             WrongFrame::LongControl => "a ping, pong or close frame has more than 125 bytes",
-            WrongFrame::LengthForm => "the length of a frame is not in its shortest form, or too large",
-            WrongFrame::NothingToContinue => "a frame continues a message, and none had begun",
-            WrongFrame::BegunAnew => "a message begins before the one before it has ended",
+            WrongFrame::InvalidLength => "the length of a frame is not in its shortest form, or too large",
+            WrongFrame::UnexpectedContinuation => "a frame continues a message, and none had begun",
+            WrongFrame::MissingContinuation => "a message begins before the one before it has ended",
             WrongFrame::NotUtf8 => "a text is not UTF-8",
-            WrongFrame::CloseWithHalfCode => "a close frame has one byte of a code",
-            WrongFrame::CloseWithWrongCode => "a close frame has a code that may not be sent",
+            WrongFrame::TruncatedCloseCode => "a close frame has one byte of a code",
+            WrongFrame::InvalidCloseCode => "a close frame has a code that may not be sent",
         }
     }
 
@@ -97,7 +97,7 @@ impl WrongHandshake {
         WrongHandshake::ALL.get(place).copied()
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             WrongHandshake::Upgrade => "101 without Connection: Upgrade and Upgrade: websocket",
             WrongHandshake::Accept => "101 without the right Sec-WebSocket-Accept",

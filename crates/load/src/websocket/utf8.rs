@@ -52,7 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_mean_the_same_as_the_whole(text: String, bytes: Vec<u8>, piece in 1usize..5) {
+        fn the_result_does_not_depend_on_the_parts(text: String, bytes: Vec<u8>, piece in 1usize..5) {
             for whole in [text.as_bytes(), &bytes, &[text.as_bytes(), &bytes].concat()] {
                 let parts: Vec<&[u8]> = whole.chunks(piece).collect();
                 prop_assert_eq!(is_utf8(&parts), std::str::from_utf8(whole).is_ok());

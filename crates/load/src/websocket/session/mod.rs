@@ -20,7 +20,7 @@ const MOST_UNANSWERED: usize = 65_536;
 /// The most pings without a pong.
 const MOST_PINGS: usize = 1024;
 /// The code of a normal closure (RFC 6455, section 7.4.1).
-const NORMAL: u16 = 1000;
+const NORMAL_CLOSURE: u16 = 1000;
 /// The server is going away, which counts as a normal closure.
 const GOING_AWAY: u16 = 1001;
 /// The code for a close frame without a code; it is never sent.
@@ -43,7 +43,7 @@ enum Phase {
     #[default]
     None,
     /// The handshake was sent.
-    Asked,
+    Handshake,
     Open,
     /// The client has sent its close frame.
     Closing,
@@ -74,7 +74,7 @@ pub(crate) enum WebSocketEvent {
 #[derive(Debug, Default)]
 pub(crate) struct WebSocketOutput {
     pub(crate) out: Vec<u8>,
-    pub(crate) notes: Vec<WebSocketEvent>,
+    pub(crate) events: Vec<WebSocketEvent>,
 }
 
 /// The state of a WebSocket after received bytes were processed.
@@ -120,7 +120,7 @@ pub(crate) struct WebSocket {
     received: u64,
     /// The due times of the messages without an answer.
     unanswered: VecDeque<u64>,
-    is_overfull: bool,
+    is_untimed: bool,
     pings: VecDeque<(u64, u64)>,
     pings_sent: u64,
     next_send_ns: u64,
@@ -132,7 +132,7 @@ pub(crate) struct WebSocket {
 
 impl WebSocket {
     /// Starts the handshake: writes a key into the request, which is about to be sent.
-    pub(crate) fn ask(
+    pub(crate) fn start_handshake(
         &mut self,
         setup: &Arc<WebSocketSetup>,
         message: Option<&[u8]>,
@@ -144,7 +144,7 @@ impl WebSocket {
         key[8..].copy_from_slice(&random.next().to_be_bytes());
         let head = std::mem::take(&mut self.head);
         *self = WebSocket {
-            phase: Phase::Asked,
+            phase: Phase::Handshake,
             setup: Some(setup.clone()),
             message: message.map_or_else(|| setup.message.clone(), Arc::from),
             accept: set_key(request, key),
@@ -173,7 +173,7 @@ impl WebSocket {
     }
 
     /// Resets the state after the connection was closed.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.phase = Phase::None;
     }
 
@@ -192,8 +192,8 @@ impl WebSocket {
         self.setup.as_ref().map(|setup| setup.plan)
     }
 
-    fn wanted(&self) -> Option<u64> {
-        self.plan().and_then(|plan| plan.wanted())
+    fn expected_messages(&self) -> Option<u64> {
+        self.plan().and_then(|plan| plan.expected_messages())
     }
 
     /// Processes received bytes. Messages before an error are counted.
@@ -204,7 +204,7 @@ impl WebSocket {
         websocket_output: &mut WebSocketOutput,
         random: &mut Random,
     ) -> Result<ReceiveOutcome, Fault> {
-        if self.phase != Phase::Asked {
+        if self.phase != Phase::Handshake {
             return self.take_frames(bytes, now_ns, websocket_output, random);
         }
         self.head_bytes.extend_from_slice(bytes);
@@ -241,7 +241,7 @@ impl WebSocket {
         let Some(plan) = self.plan() else { return };
         self.phase = Phase::Open;
         self.progress_ns = now_ns;
-        websocket_output.notes.push(WebSocketEvent::Opened);
+        websocket_output.events.push(WebSocketEvent::Opened);
         self.next_ping_ns = plan.ping_every.map_or(u64::MAX, |every| now_ns + every.as_nanos() as u64);
         self.next_send_ns = u64::MAX;
         if plan.sends == Some(0) {
@@ -252,7 +252,7 @@ impl WebSocket {
         } else {
             self.send(now_ns, websocket_output, random);
         }
-        self.on_time(now_ns, 0, websocket_output, random);
+        self.on_timer(now_ns, 0, websocket_output, random);
     }
 
     fn may_send(&self) -> bool {
@@ -265,7 +265,7 @@ impl WebSocket {
         let is_binary = self.plan().is_some_and(|plan| plan.is_binary);
         let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
         append_frame(&mut websocket_output.out, opcode, &self.message, key(random));
-        websocket_output.notes.push(WebSocketEvent::Sent);
+        websocket_output.events.push(WebSocketEvent::Sent);
         self.sent += 1;
         if self.plan().is_some_and(|plan| !plan.waits_for_answers()) {
             return;
@@ -273,8 +273,8 @@ impl WebSocket {
         if self.unanswered.is_empty() {
             self.progress_ns = self.progress_ns.max(due_ns);
         }
-        self.is_overfull |= self.unanswered.len() >= MOST_UNANSWERED;
-        if !self.is_overfull {
+        self.is_untimed |= self.unanswered.len() >= MOST_UNANSWERED;
+        if !self.is_untimed {
             self.unanswered.push_back(due_ns);
         }
     }
@@ -294,7 +294,7 @@ impl WebSocket {
             match event {
                 Received::Message => self.take_message(now_ns, websocket_output, random),
                 Received::Ping(payload) => {
-                    websocket_output.notes.push(WebSocketEvent::Ping);
+                    websocket_output.events.push(WebSocketEvent::Ping);
                     if self.phase == Phase::Open {
                         append_frame(&mut websocket_output.out, Opcode::Pong, &payload, key(random));
                     }
@@ -324,13 +324,13 @@ impl WebSocket {
         self.progress_ns = now_ns;
         let gap_ns = self.last_message_ns.map(|last_ns| now_ns.saturating_sub(last_ns));
         self.last_message_ns = Some(now_ns);
-        websocket_output.notes.push(WebSocketEvent::Message { gap_ns });
+        websocket_output.events.push(WebSocketEvent::Message { gap_ns });
         if let Some(due_ns) = self.unanswered.pop_front() {
             websocket_output
-                .notes
+                .events
                 .push(WebSocketEvent::Answered { answer_ns: now_ns.saturating_sub(due_ns) });
         }
-        if self.wanted().is_some_and(|wanted| wanted > 0 && self.received >= wanted) {
+        if self.expected_messages().is_some_and(|expected| expected > 0 && self.received >= expected) {
             self.close(now_ns, websocket_output, random);
         } else if self.plan().is_some_and(|plan| plan.sends_after_answers()) && self.may_send() {
             self.send(now_ns, websocket_output, random);
@@ -342,7 +342,7 @@ impl WebSocket {
         let Ok(number) = <[u8; 8]>::try_from(payload).map(u64::from_be_bytes) else { return };
         let Some(place) = self.pings.iter().position(|(ping, _)| *ping == number) else { return };
         if let Some((_, at_ns)) = self.pings.drain(..=place).next_back() {
-            websocket_output.notes.push(WebSocketEvent::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
+            websocket_output.events.push(WebSocketEvent::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
         }
     }
 
@@ -358,16 +358,21 @@ impl WebSocket {
             let echo = echo.as_ref().map_or(&[][..], |code| &code[..]);
             append_frame(&mut websocket_output.out, Opcode::Close, echo, key(random));
         }
-        let has_all = self.wanted().is_none_or(|wanted| self.received >= wanted);
+        let has_all = self.expected_messages().is_none_or(|expected| self.received >= expected);
         let code = code.unwrap_or(NO_CODE);
-        let is_complete = has_all && matches!(code, NORMAL | GOING_AWAY | NO_CODE);
+        let is_complete = has_all && matches!(code, NORMAL_CLOSURE | GOING_AWAY | NO_CODE);
         WebSocketEnd { code, reason, is_complete }
     }
 
     /// Sends the close frame of an open WebSocket.
     pub(crate) fn close(&mut self, now_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         if self.phase == Phase::Open {
-            append_frame(&mut websocket_output.out, Opcode::Close, &NORMAL.to_be_bytes(), key(random));
+            append_frame(
+                &mut websocket_output.out,
+                Opcode::Close,
+                &NORMAL_CLOSURE.to_be_bytes(),
+                key(random),
+            );
             (self.phase, self.progress_ns) = (Phase::Closing, now_ns);
         }
     }
@@ -384,7 +389,7 @@ impl WebSocket {
 
     /// Sends due messages and pings; returns the time of the next call. `unsent_bytes` is the number of bytes
     /// that wait for the socket.
-    pub(crate) fn on_time(
+    pub(crate) fn on_timer(
         &mut self,
         now_ns: u64,
         unsent_bytes: usize,
@@ -425,10 +430,10 @@ impl WebSocket {
     }
 
     /// Whether the server has exceeded the time limit for the expected message or close frame.
-    pub(crate) fn is_too_late(&self, now_ns: u64, timeout_ns: u64) -> bool {
+    pub(crate) fn has_timed_out(&self, now_ns: u64, timeout_ns: u64) -> bool {
         let is_awaited = self.phase == Phase::Closing
             || !self.unanswered.is_empty()
-            || self.wanted().is_some_and(|wanted| self.received < wanted);
+            || self.expected_messages().is_some_and(|expected| self.received < expected);
         is_awaited && now_ns.saturating_sub(self.progress_ns) > timeout_ns
     }
 }
