@@ -159,7 +159,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(shared: &'a Shared<'a>, share: ThreadShare) -> Result<Engine<'a>, PlanError> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
-            .map_err(|error| PlanError(format!("an engine thread cannot be made ready: {error}")))?;
+            .map_err(|error| PlanError(format!("an engine thread cannot be prepared: {error}")))?;
         let targets: Vec<EngineTarget> = plan
             .targets()
             .zip(shared.tls)

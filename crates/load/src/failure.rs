@@ -57,30 +57,32 @@ impl Failure {
             (ErrorKind::BadStatus, ..=-1) => format!("grpc-status {}", -1 - self.code),
             (ErrorKind::Tls, _) => tls_error.unwrap_or("the handshake failed").to_string(),
             (ErrorKind::Connect | ErrorKind::Reset, 1..) => system(),
-            (ErrorKind::Connect, _) => "no connection could be made".to_string(),
+            (ErrorKind::Connect, _) => "the connection could not be established".to_string(),
             (ErrorKind::Reset, _) => "the server ended the connection or the stream".to_string(),
             (ErrorKind::Timeout, _) => "no complete answer within the time limit".to_string(),
-            (ErrorKind::ShortBody, _) => "the body is not as long as it should be".to_string(),
+            (ErrorKind::ShortBody, _) => "the body does not have the expected length".to_string(),
             (ErrorKind::BadStatus, _) => "other statuses".to_string(),
             (ErrorKind::Malformed, 1..) => {
                 let wrong = WrongHandshake::at(self.code as usize - 1);
-                wrong.map_or("a wrong handshake", WrongHandshake::description).to_string()
+                wrong.map_or("an invalid handshake", WrongHandshake::description).to_string()
             }
             (ErrorKind::Malformed, _) => "the answer is not HTTP".to_string(),
             (ErrorKind::WrongFrame, code) => {
                 let wrong = usize::try_from(code - 1).ok().and_then(WrongFrame::at);
-                wrong.map_or("other wrong frames", WrongFrame::description).to_string()
+                wrong.map_or("other invalid frames", WrongFrame::description).to_string()
             }
-            (ErrorKind::Closed, 1005) => "the server closed too early, without a code".to_string(),
+            (ErrorKind::Closed, 1005) => {
+                "the server closed the WebSocket too early, without a code".to_string()
+            }
             (ErrorKind::Closed, 1006) => "the connection ended without a close frame".to_string(),
             (ErrorKind::Closed, 1..) => format!("the server closed with code {}", self.code),
-            (ErrorKind::Closed, _) => "the server closed with other codes".to_string(),
-            (ErrorKind::WrongBody, _) => "the body has another hash".to_string(),
+            (ErrorKind::Closed, _) => "the server closed WebSockets with other codes".to_string(),
+            (ErrorKind::WrongBody, _) => "the body does not have the expected hash".to_string(),
             (ErrorKind::Extraction | ErrorKind::Assertion, 1..) => {
                 script.words(self.code as usize - 1).to_string()
             }
             (ErrorKind::Extraction, _) => "another value is missing".to_string(),
-            (ErrorKind::Assertion, _) => "something else does not hold".to_string(),
+            (ErrorKind::Assertion, _) => "another assertion failed".to_string(),
         }
     }
 }

@@ -310,7 +310,7 @@ impl Engine<'_> {
         connection.phase = Phase::Open;
         if is_http2 {
             if tls.protocol() != Some(b"h2") {
-                self.fail_tls(index, TlsFailure("the server does not agree to HTTP/2 (ALPN h2)".to_string()));
+                self.fail_tls(index, TlsFailure("the server did not select HTTP/2 (ALPN h2)".to_string()));
                 return false;
             }
             layers.h2 = Some(Http2::new(slots, &mut layers.frames));

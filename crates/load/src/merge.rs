@@ -31,7 +31,7 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
         let numbers: Vec<usize> = portion.clients(plan).flatten().collect();
         if numbers.len() != outcome.clients.len() {
             return Err(MergeError(format!(
-                "{machine} was to drive {} clients and tells of {}",
+                "{machine} reports {} clients instead of {}",
                 numbers.len(),
                 outcome.clients.len()
             )));
@@ -65,7 +65,7 @@ impl Outcome {
             || self.stages.len() != other.stages.len()
             || self.arrivals.is_some() != other.arrivals.is_some()
         {
-            return Err("its outcome is that of another plan");
+            return Err("its outcome belongs to another plan");
         }
         self.window = self.window.max(other.window);
         self.requests += other.requests;
@@ -159,7 +159,7 @@ impl Outcome {
 
 fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) -> Result<(), &'static str> {
     if sum.sigfig() != other.sigfig() {
-        return Err("its histograms have another number of digits");
+        return Err("its histograms have a different number of digits");
     }
     sum.auto(true);
     sum.add(other).map_err(|_| "its histograms cannot be added")

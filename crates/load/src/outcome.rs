@@ -320,7 +320,7 @@ impl WebSocketsOutcome {
 pub(crate) const ABNORMAL_CLOSURE: u16 = 1006;
 
 /// A part of the text that reports that the server cannot serve the rate of an open load.
-pub(crate) const RATE_NOT_SERVED: &str = "the server does not carry the rate";
+pub(crate) const RATE_NOT_SERVED: &str = "the server cannot serve the rate";
 /// The separator between several signs of saturation.
 const SIGN_SEPARATOR: &str = "; ";
 

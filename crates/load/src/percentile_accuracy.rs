@@ -68,13 +68,13 @@ fn assert_percentiles(what: &str, measured: &Histogram<u64>, mut exact: Vec<u64>
         let (measured, exact_value) = (measured.value_at_quantile(quantile) as f64, exact[place] as f64);
         assert!(
             (measured / exact_value - 1.0).abs() < 0.02,
-            "{what}: at {quantile} {measured} is measured, and {exact_value} is true"
+            "{what}: at {quantile} {measured} instead of {exact_value}"
         );
     }
     let mean = exact.iter().sum::<u64>() as f64 / exact.len() as f64;
     assert!(
         (measured.mean() / mean - 1.0).abs() < 0.02,
-        "{what}: the mean is {mean}, and {} is measured",
+        "{what}: the mean is {} instead of {mean}",
         measured.mean()
     );
 }

@@ -15,12 +15,14 @@ pub(crate) fn check_cores(cores: &[usize]) -> Result<(), PlanError> {
     for (position, core) in cores.iter().enumerate() {
         if !allowed.contains(core) {
             return refuse(format!(
-                "processor {core} does not exist or is not allowed to this process; allowed are {}",
+                "processor {core} does not exist or is not allowed for this process; allowed processors: {}",
                 list(&allowed)
             ));
         }
         if cores[..position].contains(core) {
-            return refuse(format!("processor {core} is named twice: one engine thread runs on each"));
+            return refuse(format!(
+                "processor {core} is listed twice: one engine thread runs on each processor"
+            ));
         }
     }
     Ok(())
@@ -38,8 +40,8 @@ pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     }
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         return refuse(format!(
-            "the clients need {needed} open files and this process may have {}: use fewer clients or raise \
-             the limit (ulimit -n {needed}, or LimitNOFILE in systemd)",
+            "the clients need {needed} open files, and the limit of this process is {}: use fewer clients or \
+             raise the limit (ulimit -n {needed}, or LimitNOFILE in systemd)",
             limit.maximum.unwrap_or_default()
         ));
     }

@@ -92,7 +92,7 @@ pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError>
         let step = request.step.as_ref().filter(|step| !step.is_empty());
         if plan.script.is_none() && step.is_some() {
             return Err(PlanError(format!(
-                "{}: values are taken from its answer in no script",
+                "{}: values are extracted from its answer, but the plan has no script",
                 request.path
             )));
         }
@@ -117,7 +117,7 @@ fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<()
             let mut used = varying.iter().flat_map(RequestTemplate::variables);
             if let Some(variable) = used.find(|variable| !is_known(variable)) {
                 return Err(PlanError(format!(
-                    "{} {}: the value of {} is taken from no request before it in its session",
+                    "{} {}: the variable {} is set by no request before it in its session",
                     plan.requests[number].method,
                     plan.requests[number].path,
                     script.name(variable)
@@ -295,15 +295,15 @@ mod tests {
         });
         let HeaderBlocks { first, later, without_table, .. } = prepared.blocks;
         let (first, mut decoder) = (first.expect("the table can be used"), Decoder::new());
-        let wanted = decoded(&mut Decoder::new(), &without_table);
+        let expected = decoded(&mut Decoder::new(), &without_table);
         assert_eq!(
-            wanted[..4],
+            expected[..4],
             [":method: GET", ":scheme: http", ":path: /a?b=c", ":authority: www.example:8080"]
         );
-        assert_eq!(wanted[5..], ["accept: text/html", "x-all: 1", "x-one: 2"]);
-        assert_eq!(decoded(&mut decoder, &first), wanted);
+        assert_eq!(expected[5..], ["accept: text/html", "x-all: 1", "x-one: 2"]);
+        assert_eq!(decoded(&mut decoder, &first), expected);
         for _ in 0..3 {
-            assert_eq!(decoded(&mut decoder, &later), wanted);
+            assert_eq!(decoded(&mut decoder, &later), expected);
         }
         assert!(later.len() < without_table.len() / 2 + 10, "{} {}", later.len(), without_table.len());
     }

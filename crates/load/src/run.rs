@@ -123,9 +123,7 @@ fn run_threads(shared: &Shared<'_>, portion: &Portion) -> Result<Vec<ThreadOutco
             .map(|thread| {
                 let thread = thread
                     .map_err(|error| PlanError(format!("an engine thread cannot be started: {error}")))?;
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Err(PlanError("an engine thread ended in a panic".to_string())))
+                thread.join().unwrap_or_else(|_| Err(PlanError("an engine thread panicked".to_string())))
             })
             .collect()
     })
@@ -221,7 +219,7 @@ fn server_warnings(plan: &Plan, record: &Record) -> Vec<String> {
     let mut signs = Vec::new();
     if record.stream_waits > 0 {
         signs.push(format!(
-            "{} requests waited because the server takes fewer than {} requests at once on a connection: \
+            "{} requests waited, because the server accepts fewer than {} requests at once on a connection: \
              use fewer --streams",
             record.stream_waits, plan.streams
         ));
@@ -234,8 +232,8 @@ fn server_warnings(plan: &Plan, record: &Record) -> Vec<String> {
     let expected = planned.fold(1.0, f64::min) * resumable * 0.95 - 2.0;
     if (resumed as f64) < expected {
         signs.push(format!(
-            "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the \
-             server refuses sessions, or gives none",
+            "only {resumed} of {} TLS handshakes resumed a session, and at least {:.0} were expected: the \
+             server refuses sessions, or issues none",
             full + resumed,
             expected
         ));
@@ -255,8 +253,8 @@ fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     }
     if engine.longest_waiting_thread > WAITING_THREAD {
         signs.push(format!(
-            "an engine thread waited {:.0} % of the time while something else had its processor, and what it \
-             measured is partly that wait: give the engine a processor of its own",
+            "an engine thread waited {:.0} % of the time while another program used its processor, and the \
+             measured times include this wait: give the engine a processor of its own",
             engine.longest_waiting_thread * 100.0
         ));
     }
@@ -271,15 +269,15 @@ fn lateness_signs(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> V
     let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
     if own_late_ns > LATE.as_nanos() as u64 {
         signs.push(format!(
-            "the engine itself started one request in a hundred more than {:.1} ms after its moment, \
-             although a client was free for it",
+            "the engine itself started one request in a hundred more than {:.1} ms after its due time, \
+             although a client was free",
             own_late_ns as f64 / 1e6
         ));
     }
     if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * REACHED_RATE {
         signs.push(format!(
-            "only {} of the {} requests that were due could start, as every client was still waiting for an \
-             answer: {RATE_NOT_SERVED} with {} clients (try more clients)",
+            "only {} of the {} due requests were started, because all clients were waiting for answers: \
+             {RATE_NOT_SERVED} with {} clients (try more clients)",
             arrivals.started, arrivals.due, plan.clients
         ));
     }

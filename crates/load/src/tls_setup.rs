@@ -41,7 +41,7 @@ impl TlsBase {
         };
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
-            .map_err(|error| format!("TLS cannot be made ready: {error}"))?;
+            .map_err(|error| format!("TLS cannot be configured: {error}"))?;
         let verifier: Arc<dyn ServerCertVerifier> = match roots(&target.trust)? {
             Some(roots) => named_certificates(&target.trust, roots, provider)?,
             None => Arc::new(AnyCertificate(provider)),
@@ -110,7 +110,7 @@ fn parse_client_certificate(
     let chain = CertificateDer::pem_slice_iter(&own.chain).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(|error| format!("the client certificate cannot be read: {error}"))?;
     if chain.is_empty() {
-        return Err("the file of the client certificate holds none (PEM)".to_string());
+        return Err("the file of the client certificate contains no certificate (PEM)".to_string());
     }
     let key = PrivateKeyDer::from_pem_slice(&own.key);
     Ok((chain, key.map_err(|error| format!("the key of the client certificate cannot be read: {error}"))?))
@@ -119,7 +119,7 @@ fn parse_client_certificate(
 /// Parses a name or an address of a certificate.
 fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_string())
-        .map_err(|_| format!("{name:?} is neither a name nor an address that a certificate can have"))
+        .map_err(|_| format!("{name:?} is not a valid name or address of a certificate"))
 }
 
 fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
@@ -131,7 +131,7 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
             roots.add_parsable_certificates(found.certs);
             if roots.is_empty() {
                 return Err(
-                    "this system has no trusted certificate authorities: install ca-certificates, name \
+                    "this system has no trusted certificate authorities: install ca-certificates, set \
                             your own authority, or trust any certificate"
                         .to_string(),
                 );
@@ -146,7 +146,7 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
                     .map_err(|error| format!("a certificate authority cannot be used: {error}"))?;
             }
             if roots.is_empty() {
-                return Err("the file of certificate authorities holds no certificate (PEM)".to_string());
+                return Err("the file of certificate authorities contains no certificate (PEM)".to_string());
             }
         }
     }

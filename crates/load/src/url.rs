@@ -49,7 +49,7 @@ impl HttpUrl {
         let (authority, path) = rest.split_at(authority_end);
         if authority.contains('@') {
             return refuse(format!(
-                "{url:?} holds a user name: leave it out and send it with --header 'Authorization: ...'"
+                "{url:?} contains a user name: remove it and send it with --header 'Authorization: ...'"
             ));
         }
         let (host, port) = split_authority(url, authority)?;
@@ -99,7 +99,7 @@ impl HttpUrl {
         let none = |reason: String| UrlError(format!("no address was found for {:?}: {reason}", self.host));
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = addresses.map_err(|error| none(error.to_string()))?.collect();
-        if addresses.is_empty() { Err(none("the name has none".to_string())) } else { Ok(addresses) }
+        if addresses.is_empty() { Err(none("the name has no address".to_string())) } else { Ok(addresses) }
     }
 }
 
@@ -152,7 +152,9 @@ fn split_authority(url: &str, authority: &str) -> Result<(String, Option<u16>), 
     let port = match port.strip_prefix(':') {
         Some(digits) => Some(check_port(url, digits)?),
         None if port.is_empty() => None,
-        None => return refuse(format!("{url:?}: {port:?} follows the address where a port or '/' should")),
+        None => {
+            return refuse(format!("{url:?}: {port:?} follows the address, where a port or '/' is expected"));
+        }
     };
     Ok((host.to_ascii_lowercase(), port))
 }
@@ -160,10 +162,12 @@ fn split_authority(url: &str, authority: &str) -> Result<(String, Option<u16>), 
 /// Checks for a host name (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4 address.
 fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
     if host.is_empty() {
-        return refuse(format!("{url:?} names no host: write http://HOST[:PORT]/PATH"));
+        return refuse(format!("{url:?} has no host: write http://HOST[:PORT]/PATH"));
     }
     if let Some(character) = host.chars().find(|c| !(c.is_ascii_alphanumeric() || "-._".contains(*c))) {
-        return refuse(format!("{url:?}: the host holds {character:?}, which no host name has"));
+        return refuse(format!(
+            "{url:?}: the host contains {character:?}, which is not allowed in host names"
+        ));
     }
     if host.len() > 253 || host.split('.').any(|label| label.len() > 63) || host.contains("..") {
         return refuse(format!("{url:?}: {host:?} is not a host name (a part is empty or too long)"));
@@ -201,12 +205,12 @@ fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
         }
         return refuse(match byte {
             b'#' => format!(
-                "{url:?} holds a fragment, which is never sent to a server: leave '#' and the rest out"
+                "{url:?} contains a fragment, which is never sent to a server: remove '#' and the rest"
             ),
             b'%' => format!(
                 "{url:?}: '%' is not followed by two hexadecimal digits (a plain percent sign is %25)"
             ),
-            _ => format!("{url:?} holds a character that must be written as %{byte:02X}"),
+            _ => format!("{url:?} contains a character that must be written as %{byte:02X}"),
         });
     }
     Ok(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
@@ -255,10 +259,10 @@ mod tests {
             ("", "no scheme"),
             ("localhost:8080", "no scheme"),
             ("ftp://localhost/", "only http:// and https://"),
-            ("http://", "names no host"),
-            ("http:///path", "names no host"),
+            ("http://", "has no host"),
+            ("http:///path", "has no host"),
             ("http://user:secret@localhost/", "user name"),
-            ("http://local host/", "the host holds ' '"),
+            ("http://local host/", "the host contains ' '"),
             ("http://localhost:/", "is not a port"),
             ("http://localhost:0/", "is not a port"),
             ("http://localhost:65536/", "is not a port"),
@@ -267,7 +271,7 @@ mod tests {
             ("http://[::1/", "not closed"),
             ("http://[::1]80/", "follows the address"),
             ("http://[::g]/", "not an IPv6 address"),
-            ("http://::1/", "names no host"),
+            ("http://::1/", "has no host"),
             ("http://1.2.3/", "not an IPv4 address"),
             ("http://1.2.3.400/", "not an IPv4 address"),
             ("http://a..b/", "not a host name"),
@@ -278,7 +282,7 @@ mod tests {
             ("http://localhost/100%", "two hexadecimal digits"),
             ("http://localhost/%zz", "two hexadecimal digits"),
             ("http://localhost/\r\nHost: x", "%0D"),
-            ("http://bücher.example/", "the host holds 'ü'"),
+            ("http://bücher.example/", "the host contains 'ü'"),
         ];
         for (url, said) in cases {
             let text = HttpUrl::parse(url).expect_err(url).0;

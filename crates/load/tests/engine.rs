@@ -344,10 +344,10 @@ fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
 #[test]
 fn refused_connections_are_connect_errors_with_pauses() {
     // The port of a socket that does not listen.
-    let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-    let held = held.expect("a socket can be made");
-    rustix::net::bind(&held, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
-    let address = getsockname(&held).and_then(std::net::SocketAddr::try_from);
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let socket = socket.expect("a socket can be made");
+    rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+    let address = getsockname(&socket).and_then(std::net::SocketAddr::try_from);
     let address = address.expect("a bound socket has an address");
     let target = touchstone_load::Target::plain(address, &address.to_string());
     let mut plan = Plan::of_one(target, "/");

@@ -32,7 +32,7 @@ fn quick() -> Server {
 #[derive(Debug)]
 struct Stalled {
     measured: f64,
-    truth: f64,
+    exact: f64,
     /// The engine was not at its limit, so that its figures are reliable.
     is_clear: bool,
 }
@@ -72,7 +72,7 @@ fn p99_with_a_stall(clients: usize) -> Stalled {
     let is_whole = outcome.latency_ns.len() == 1500;
     Stalled {
         measured: outcome.latency_ns.value_at_quantile(0.99) as f64 / 1e6,
-        truth: true_ms,
+        exact: true_ms,
         is_clear: is_whole && outcome.saturation == Saturation::Clear,
     }
 }
@@ -87,7 +87,7 @@ fn the_percentiles_include_a_stall() {
         let mut tried = Vec::new();
         let is_right = (0..15).any(|_| {
             let stalled = p99_with_a_stall(clients);
-            let is_right = (stalled.measured / stalled.truth - 1.0).abs() < 0.02;
+            let is_right = (stalled.measured / stalled.exact - 1.0).abs() < 0.02;
             tried.push(stalled);
             is_right
         });
@@ -96,7 +96,7 @@ fn the_percentiles_include_a_stall() {
         let unclear = tried.iter().filter(|stalled| !stalled.is_clear).count();
         if !is_right
             && unclear * 2 > tried.len()
-            && tried.iter().all(|stalled| stalled.measured > stalled.truth * 0.9)
+            && tried.iter().all(|stalled| stalled.measured > stalled.exact * 0.9)
         {
             // The test harness would capture the output of `eprintln!` and discard it when the test passes.
             let _ = writeln!(
@@ -266,9 +266,9 @@ fn a_number_of_requests_ends_the_run() {
 #[test]
 fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     let seen: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
-    let noted = seen.clone();
+    let log = seen.clone();
     let server = Server::start(move |request, stream| {
-        noted.lock().expect("no panic").push((request.line.clone(), Instant::now()));
+        log.lock().expect("no panic").push((request.line.clone(), Instant::now()));
         if request.line.contains("/slow ") {
             std::thread::sleep(milliseconds(300));
         }

@@ -92,8 +92,8 @@ fn a_body_with_another_hash_is_an_error() {
                 After::Keep
             });
             let outcome = ran(&some(&server, |request| request.expected_body_sha256 = Some(sum)));
-            let wanted = if is_right { (40, 0) } else { (0, 40) };
-            assert_eq!((outcome.total_requests, outcome.total_errors), wanted, "{body:?} {is_chunked}");
+            let expected = if is_right { (40, 0) } else { (0, 40) };
+            assert_eq!((outcome.total_requests, outcome.total_errors), expected, "{body:?} {is_chunked}");
             assert!(is_right || only(&outcome.total_errors_by_kind, "wrong_body"));
         }
     }
@@ -232,9 +232,9 @@ fn requests_of_a_page_follow_in_order_without_a_pause() {
 fn a_session_has_think_times_and_its_own_connection() {
     const THOUGHT: Duration = Duration::from_millis(30);
     let seen: Arc<Mutex<Vec<(String, u64, Instant)>>> = Arc::default();
-    let noted = seen.clone();
+    let log = seen.clone();
     let server = Server::start(move |request, stream| {
-        noted.lock().expect("no panic").push((request.line.clone(), request.before, Instant::now()));
+        log.lock().expect("no panic").push((request.line.clone(), request.before, Instant::now()));
         write(stream, &answer(200, b"ok"));
         After::Keep
     });

@@ -212,8 +212,8 @@ fn redirects_are_followed_on_the_same_server() {
     plan.request_limit = Some(3);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors), (3, 0), "{:?}", outcome.error_reasons);
-    let wanted = ["POST /a/form HTTP/1.1 3", "POST /a/again?x=1 HTTP/1.1 3", "GET /done HTTP/1.1 0"];
-    assert_eq!(lines.lock().expect("no thread panicked").drain(..).collect::<Vec<_>>(), wanted);
+    let expected = ["POST /a/form HTTP/1.1 3", "POST /a/again?x=1 HTTP/1.1 3", "GET /done HTTP/1.1 0"];
+    assert_eq!(lines.lock().expect("no thread panicked").drain(..).collect::<Vec<_>>(), expected);
     // Three redirects are followed, and the fourth is the final answer. A redirect to another server is a
     // final answer at once.
     for (path, requests) in [("/loop", 4), ("/away", 1)] {

@@ -65,7 +65,7 @@ fn every_message_is_counted_and_measured_under_an_open_load() {
     assert_eq!(messages.gap_ns.len(), 60 * (MESSAGES - 1));
     // Measured times are not shorter than the server's delays, and may be longer on a busy machine. A gap can
     // be shorter by the lateness of the previous message.
-    let at_least = |value: u64, wanted: Duration| value as f64 >= wanted.as_nanos() as f64 * 0.98;
+    let at_least = |value: u64, minimum: Duration| value as f64 >= minimum.as_nanos() as f64 * 0.98;
     assert!(at_least(messages.first_ns.min(), FIRST), "{}", messages.first_ns.min());
     assert!(at_least(messages.gap_ns.value_at_quantile(0.5), GAP));
     assert!(at_least(messages.gap_ns.value_at_quantile(0.95), STALL));

@@ -112,14 +112,14 @@ fn every_message_is_counted_and_measured_under_an_open_load() {
     const STALL: Duration = Duration::from_millis(120);
     // The server's log of its own delay for each message.
     let log: Arc<Mutex<Vec<Duration>>> = Arc::default();
-    let noted = log.clone();
+    let server_log = log.clone();
     let server = Server::start(move |request, stream| {
         open(request, stream);
         for number in 0.. {
             let Some((TEXT, payload)) = read(stream) else { break };
             let received_at = Instant::now();
             std::thread::sleep(if number == 2 { STALL } else { DELAY });
-            noted.lock().expect("no test panicked").push(received_at.elapsed());
+            server_log.lock().expect("no test panicked").push(received_at.elapsed());
             write(stream, &frame(TEXT, &payload));
         }
         write(stream, &close(1000));
@@ -233,20 +233,20 @@ fn only_reason(outcome: &Outcome, count: u64) -> (String, String, Option<String>
 #[test]
 fn an_invalid_frame_is_an_error_and_closes_with_a_code() {
     let codes: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
-    let noted = codes.clone();
+    let seen = codes.clone();
     let server = Server::start(move |request, stream| {
         open(request, stream);
         read(stream);
         write(stream, &[&frame(TEXT, b"good"), &[0xf3, 0x01, b'x'][..]].concat());
         if let Some((CLOSE, code)) = read(stream) {
-            noted.lock().expect("no test panicked").push(code);
+            seen.lock().expect("no test panicked").push(code);
         }
         After::Close
     });
     let mut plan = plan(&server, sends(3));
     plan.request_limit = Some(6);
     let outcome = ran(&plan);
-    assert_eq!(outcome.messages.as_ref().expect("messages").total, 6, "what came before it counts");
+    assert_eq!(outcome.messages.as_ref().expect("messages").total, 6, "the message before it counts");
     let (kind, reason, example) = only_reason(&outcome, 6);
     assert_eq!(kind, "wrong_frame");
     assert!(reason.contains("reserved bit"), "{reason}");

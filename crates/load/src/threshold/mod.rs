@@ -144,7 +144,7 @@ impl Threshold {
         let end = match (text.find('{'), text.find('}')) {
             (None, _) => 0,
             (Some(open), Some(close)) if open < close => close,
-            _ => return Err(bad("a URL stands between { and }")),
+            _ => return Err(bad("a URL must be between { and }")),
         };
         let at = text[end..].find(['<', '>']).map(|at| at + end).ok_or_else(|| bad(SYNTAX))?;
         let (left, right) = (text[..at].trim(), &text[at..]);
@@ -160,13 +160,14 @@ impl Threshold {
         let (measure, urls) = match left.split_once('{') {
             None => (left, None),
             Some((measure, rest)) => {
-                let urls = rest.strip_suffix('}').ok_or_else(|| bad("after } comes <, <=, > or >="))?;
+                let urls =
+                    rest.strip_suffix('}').ok_or_else(|| bad("} must be followed by <, <=, > or >="))?;
                 (measure.trim_end(), Some(urls.trim().to_string()))
             }
         };
         let measure = self::measure(measure).map_err(|reason| bad(&reason))?;
         if urls.is_some() && !has_urls(measure) {
-            return Err(bad("of a URL there are latencies, errors, rate and requests"));
+            return Err(bad("only latencies, errors, rate and requests can be limited to a URL"));
         }
         let (limit, unit) = self::limit(limit.trim(), measure).map_err(|reason| bad(&reason))?;
         Ok(Threshold { text: text.to_string(), measure, urls, comparison, limit, unit, classes: None })
@@ -187,7 +188,7 @@ impl Threshold {
             return Err(format!("{}: no WebSocket is opened", self.text));
         }
         if self.measure == Measure::Unsent && !plan.is_open() {
-            return Err(format!("{}: only an open load has requests that are due: give a rate", self.text));
+            return Err(format!("{}: only an open load has due requests: set a rate", self.text));
         }
         let Some(urls) = &self.urls else { return Ok(self) };
         let (mut inside, mut outside) = (Vec::new(), std::collections::HashSet::new());
@@ -204,7 +205,7 @@ impl Threshold {
         }
         if inside.iter().any(|class| outside.contains(class)) {
             return Err(format!(
-                "{}: the figures of {urls} are not kept apart from those of others",
+                "{}: the figures of {urls} are not separate from those of other requests",
                 self.text
             ));
         }
@@ -226,7 +227,7 @@ impl Threshold {
             && self.unit == Unit::Count
             && matches!(self.comparison, Comparison::Below | Comparison::AtMost);
         (is_growing || self.measure == Measure::Unsent)
-            .then(|| format!("{}: this is known only when the run is over: use --fail-if", self.text))
+            .then(|| format!("{}: this is known only at the end of the run: use --fail-if", self.text))
     }
 
     /// The verdict on a finished run.
@@ -267,7 +268,7 @@ impl Threshold {
         let distance = (measured - self.limit).abs();
         let limit = self.unit.words(self.limit);
         if distance == 0.0 {
-            return format!("{figure}, just at the limit");
+            return format!("{figure}, exactly the limit");
         }
         let part = match self.limit {
             0.0 => String::new(),
@@ -373,9 +374,9 @@ fn measure(text: &str) -> Result<Measure, String> {
         _ => Figure::Quantile(quantile().ok_or_else(|| {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
-                "{text:?} is not a measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
-                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, \
-                 pong.p99), errors, {}, rate, requests, unsent",
+                "{text:?} is not a measure: use p50, p99.9 or another percentile, min, mean, max (of \
+                 latency, or service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, \
+                 answer.p99, pong.p99), errors, {}, rate, requests, unsent",
                 kinds.join(", ")
             )
         })?),

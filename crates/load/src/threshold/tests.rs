@@ -57,12 +57,12 @@ fn known_figures_have_the_stated_distance() {
     for (text, words) in [
         ("p99>200ms", "300 ms, 100 ms above 200 ms, 50 %"),
         ("p99 > 0.2s", "300 ms, 100 ms above 200 ms, 50 %"),
-        ("max>=300ms", "300 ms, just at the limit"),
+        ("max>=300ms", "300 ms, exactly the limit"),
         ("errors>1%", "1.64 %, 0.639 % above 1 %, 63.9 %"),
         ("errors>4", "5, 1 above 4, 25 %"),
         ("timeout>0", "5, 5 above 0"),
         ("rate<40", "30 a second, 10 a second below 40 a second, 25 %"),
-        ("requests<=300", "300, just at the limit"),
+        ("requests<=300", "300, exactly the limit"),
         ("p50{/basket}>150ms", "200 ms, 50 ms above 150 ms, 33.3 %"),
         ("p50{POST /basket}>150ms", "300 ms, 150 ms above 150 ms, 100 %"),
         ("p50{http://shop.example/b*}>150ms", "200 ms, 50 ms above 150 ms, 33.3 %"),
@@ -138,7 +138,7 @@ fn invalid_thresholds_are_refused_with_a_hint() {
     let mut together = plan();
     together.requests.iter_mut().for_each(|request| request.class = 0);
     let threshold = Threshold::parse("p99{/}>1s").expect("a threshold");
-    assert!(threshold.bind(&together).is_err_and(|error| error.contains("not kept apart")));
+    assert!(threshold.bind(&together).is_err_and(|error| error.contains("not separate")));
     for text in ["requests<5", "errors<=5", "unsent>0"] {
         assert!(Threshold::parse(text).expect("a threshold").only_at_the_end().is_some(), "{text}");
     }

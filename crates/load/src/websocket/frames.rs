@@ -291,7 +291,7 @@ mod tests {
         ]
         .concat();
         let (received, payload_bytes) = read(&[&bytes]).expect("good frames");
-        let wanted = [
+        let expected = [
             Received::Message,
             Received::Ping(b"p".to_vec()),
             Received::Message,
@@ -300,7 +300,7 @@ mod tests {
             Received::Pong(Vec::new()),
             Received::Close(Some(1000), "bye".to_string()),
         ];
-        assert_eq!(received, wanted);
+        assert_eq!(received, expected);
         assert_eq!(payload_bytes, 5 + 5 + 4 + 300 + 70_000);
     }
 

@@ -52,16 +52,16 @@ impl WrongFrame {
     pub(crate) fn description(self) -> &'static str {
         match self {
             WrongFrame::Masked => "a frame of the server is masked",
-            WrongFrame::ReservedBits => "a frame has a reserved bit set, and no extension was agreed upon",
-            WrongFrame::UnknownOpcode => "a frame is of a kind that does not exist",
+            WrongFrame::ReservedBits => "a frame has a reserved bit set, and no extension was negotiated",
+            WrongFrame::UnknownOpcode => "a frame has an unknown opcode",
             WrongFrame::FragmentedControl => "a ping, pong or close frame is a fragment",
             WrongFrame::LongControl => "a ping, pong or close frame has more than 125 bytes",
             WrongFrame::InvalidLength => "the length of a frame is not in its shortest form, or too large",
-            WrongFrame::UnexpectedContinuation => "a frame continues a message, and none had begun",
-            WrongFrame::MissingContinuation => "a message begins before the one before it has ended",
-            WrongFrame::NotUtf8 => "a text is not UTF-8",
-            WrongFrame::TruncatedCloseCode => "a close frame has one byte of a code",
-            WrongFrame::InvalidCloseCode => "a close frame has a code that may not be sent",
+            WrongFrame::UnexpectedContinuation => "a continuation frame does not follow a fragment",
+            WrongFrame::MissingContinuation => "a message begins before the end of the previous message",
+            WrongFrame::NotUtf8 => "a text message is not UTF-8",
+            WrongFrame::TruncatedCloseCode => "the code of a close frame has only one byte",
+            WrongFrame::InvalidCloseCode => "a close frame has an invalid code",
         }
     }
 
