@@ -10,7 +10,7 @@
 //! The last argument is the number of values that are extracted from the JSON of each answer: `$.v0`, `$.v1`
 //! and so on.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints what it finds")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its results")]
 
 use std::time::Duration;
 use touchstone_load::{

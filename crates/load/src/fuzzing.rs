@@ -20,11 +20,11 @@ pub fn http1_answer(bytes: &[u8], piece: usize, is_head: bool) {
         reader.reset(is_head);
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (received, behind) = rest.split_at(piece.min(rest.len()));
+            let (received, after) = rest.split_at(piece.min(rest.len()));
             match reader.receive(received, &mut head, &mut ()) {
-                Ok(None) => rest = behind,
+                Ok(None) => rest = after,
                 // Bytes after a complete answer are malformed, in the same piece or a later one.
-                Ok(Some(answer)) if behind.is_empty() => return Ok(Some(answer)),
+                Ok(Some(answer)) if after.is_empty() => return Ok(Some(answer)),
                 Ok(Some(_)) | Err(_) => return Err(()),
             }
         }

@@ -284,9 +284,9 @@ mod tests {
             ("http://localhost/\r\nHost: x", "%0D"),
             ("http://bücher.example/", "the host contains 'ü'"),
         ];
-        for (url, said) in cases {
+        for (url, expected) in cases {
             let text = HttpUrl::parse(url).expect_err(url).0;
-            assert!(text.contains(said), "{url:?}: {text}");
+            assert!(text.contains(expected), "{url:?}: {text}");
         }
         assert!(HttpUrl::parse(&format!("http://a/{}", "b".repeat(MAXIMUM_URL_BYTES))).is_err());
     }
@@ -318,16 +318,16 @@ mod tests {
 
     #[test]
     fn the_first_address_that_accepts_a_connection_is_used() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
-        let there = listener.local_addr().expect("a bound socket has an address");
-        let gone = std::net::TcpListener::bind("127.0.0.1:0")
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is available");
+        let open = listener.local_addr().expect("a bound socket has an address");
+        let closed = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|other| other.local_addr())
             .expect("an address");
-        assert_eq!(choose(&[gone, there]), there);
-        assert_eq!(choose(&[there, gone]), there);
-        assert_eq!(choose(&[gone]), gone);
+        assert_eq!(choose(&[closed, open]), open);
+        assert_eq!(choose(&[open, closed]), open);
+        assert_eq!(choose(&[closed]), closed);
         drop(listener);
-        assert_eq!(choose(&[gone, there]), gone);
+        assert_eq!(choose(&[closed, open]), closed);
     }
 
     proptest! {

@@ -144,7 +144,7 @@ fn requests_follow_the_plan() {
         },
     );
     assert!(outcome.total_requests > 2 && outcome.total_connections == 2);
-    assert!(!bad.load(Ordering::SeqCst), "a request was not what the plan says");
+    assert!(!bad.load(Ordering::SeqCst), "a request differs from the plan");
 }
 
 #[test]

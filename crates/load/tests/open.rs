@@ -101,7 +101,7 @@ fn the_percentiles_include_a_stall() {
             // The test harness would capture the output of `eprintln!` and discard it when the test passes.
             let _ = writeln!(
                 std::io::stderr(),
-                "NOT MEASURED: p99 of a stall (the engine had no room): {tried:?}"
+                "NOT MEASURED: p99 of a stall (the engine was at its limit): {tried:?}"
             );
             return;
         }

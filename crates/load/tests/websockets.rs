@@ -63,7 +63,7 @@ fn open(request: &Request, stream: &mut TcpStream) {
 fn read(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     let mut head = [0; 2];
     stream.read_exact(&mut head).ok()?;
-    assert_eq!((head[0] & 0xf0, head[1] & 0x80), (0x80, 0x80), "a frame of a client is whole and masked");
+    assert_eq!((head[0] & 0xf0, head[1] & 0x80), (0x80, 0x80), "a frame of a client is complete and masked");
     let length = match head[1] & 0x7f {
         126 => {
             let mut long = [0; 2];

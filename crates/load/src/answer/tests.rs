@@ -10,13 +10,13 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malfo
     let mut answer = None;
     while !rest.is_empty() {
         piece = pieces.next().unwrap_or(piece).clamp(1, rest.len());
-        let (received, behind) = rest.split_at(piece);
+        let (received, after) = rest.split_at(piece);
         if answer.is_some() {
             // Bytes after a complete answer, in another receive.
             return Err(Malformed);
         }
         answer = reader.receive(received, &mut head, &mut ())?;
-        rest = behind;
+        rest = after;
     }
     Ok(answer.ok_or_else(|| reader.at_close()))
 }

@@ -71,7 +71,7 @@ fn a_rate_excludes_think_time_and_delay() {
 
 #[test]
 fn header_fields_cannot_break_the_request() {
-    for (header, said) in [
+    for (header, expected) in [
         ("no colon", "no colon"),
         (": value", "the name"),
         ("bad name: value", "the name"),
@@ -81,7 +81,7 @@ fn header_fields_cannot_break_the_request() {
         ("transfer-encoding: chunked", "body"),
     ] {
         let text = refusal(|plan| plan.headers.push(header.to_string()));
-        assert!(text.contains(said), "{header:?}: {text}");
+        assert!(text.contains(expected), "{header:?}: {text}");
     }
     let text = refusal(|plan| plan.headers.push(format!("A: {}", "b".repeat(MAXIMUM_HEADERS_BYTES))));
     assert!(text.contains("at most"), "{text}");
@@ -173,12 +173,12 @@ fn settings_of_shared_connections_are_checked() {
 
 #[test]
 fn invalid_tls_settings_are_refused() {
-    for (name, share, said) in [("a b", 1.0, "certificate"), ("localhost", 1.5, "from 0 to 1")] {
+    for (name, share, expected) in [("a b", 1.0, "certificate"), ("localhost", 1.5, "from 0 to 1")] {
         let text = refusal(|plan| {
             let tls = TlsTarget { trust: crate::target::Trust::Anything, ..TlsTarget::new(name) };
             plan.target.tls = Some(TlsTarget { resumption_share: share, ..tls });
         });
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
     let text = refusal(|plan| {
         let trust = crate::target::Trust::Authorities(b"nothing".to_vec());
@@ -193,36 +193,36 @@ fn pages_must_not_contain_pages_and_other_requests_need_a_weight() {
         plan.requests.push(PlannedRequest { weight: 0.0, ..PlannedRequest::get("/on-the-page") });
         plan.requests[0].then = then;
     };
-    let mut good = plan();
-    page(&mut good, vec![1, 1]);
-    assert_eq!(good.check(), Ok(Vec::new()));
+    let mut valid = plan();
+    page(&mut valid, vec![1, 1]);
+    assert_eq!(valid.check(), Ok(Vec::new()));
     assert!(refusal(|plan| page(plan, vec![2])).contains("contains the request number 2, and there are 2"));
     assert!(refusal(|plan| page(plan, vec![1, 0])).contains("contains the page"));
     assert!(refusal(|plan| page(plan, vec![])).contains("weights are numbers above 0"));
-    good.requests[1].think_before = Duration::from_secs(5);
-    assert_eq!(good.check(), Ok(Vec::new()));
-    good.requests[1].think_before = Duration::from_secs(1 << 30);
-    assert!(good.check().unwrap_err().0.contains("is longer than the longest run"));
-    let spoilt = refusal(|plan| plan.requests[0].think_before = Duration::from_secs(5));
-    assert!(spoilt.contains("follows no other request"), "{spoilt}");
+    valid.requests[1].think_before = Duration::from_secs(5);
+    assert_eq!(valid.check(), Ok(Vec::new()));
+    valid.requests[1].think_before = Duration::from_secs(1 << 30);
+    assert!(valid.check().unwrap_err().0.contains("is longer than the longest run"));
+    let refused = refusal(|plan| plan.requests[0].think_before = Duration::from_secs(5));
+    assert!(refused.contains("follows no other request"), "{refused}");
 }
 
 #[test]
 fn recorded_requests_must_be_in_order_and_exclude_other_schedules() {
     let at = |after_s, request| Recorded { after: Duration::from_secs(after_s), request };
-    let mut good = plan();
-    good.recorded = vec![at(0, 0), at(0, 0), at(3, 0)].into();
-    assert_eq!(good.check(), Ok(Vec::new()));
+    let mut valid = plan();
+    valid.recorded = vec![at(0, 0), at(0, 0), at(3, 0)].into();
+    assert_eq!(valid.check(), Ok(Vec::new()));
     assert!(refusal(|plan| plan.recorded = vec![at(1, 0), at(0, 0)].into()).contains("must be in order"));
     assert!(refusal(|plan| plan.recorded = vec![at(1, 1)].into()).contains("request number 1 is recorded"));
-    let spoilt = |change: fn(&mut Plan)| {
+    let refused = |change: fn(&mut Plan)| {
         refusal(|plan| {
             plan.recorded = vec![at(0, 0)].into();
             change(plan);
         })
     };
-    assert!(spoilt(|plan| plan.rate = Some(1.0)).contains("have their own due times"));
-    assert!(spoilt(|plan| plan.think_time = Duration::from_secs(1)).contains("have their own due times"));
+    assert!(refused(|plan| plan.rate = Some(1.0)).contains("have their own due times"));
+    assert!(refused(|plan| plan.think_time = Duration::from_secs(1)).contains("have their own due times"));
 }
 
 #[test]

@@ -77,23 +77,23 @@ impl Http2 {
         loop {
             if let Some(data) = self.receiving.data {
                 let length = data.remaining.min(rest.len());
-                let (part, behind) = rest.split_at(length);
+                let (part, after) = rest.split_at(length);
                 self.take_data(data, part, &mut sinks);
-                rest = behind;
+                rest = after;
                 if self.receiving.data.is_some() {
                     return Ok(());
                 }
             }
-            let Some((header, behind)) = rest.split_first_chunk::<HEADER_BYTES>() else { break };
+            let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() else { break };
             let header = FrameHeader::parse(header);
             if is_plain_data(&header) {
                 self.begin_data(&header, &mut sinks)?;
-                rest = behind;
+                rest = after;
                 continue;
             }
-            let Some((payload, behind)) = behind.split_at_checked(header.length) else { break };
+            let Some((payload, after)) = after.split_at_checked(header.length) else { break };
             self.take_frame(header, payload, &mut sinks)?;
-            rest = behind;
+            rest = after;
         }
         if let Some(header) = rest.first_chunk::<HEADER_BYTES>()
             && FrameHeader::parse(header).length > DEFAULT_FRAME_BYTES as usize
@@ -134,12 +134,12 @@ impl Http2 {
                 self.receiving.partial.clear();
                 break;
             }
-            let (more, behind) = rest.split_at((needed - partial.len()).min(rest.len()));
+            let (more, after) = rest.split_at((needed - partial.len()).min(rest.len()));
             if more.is_empty() {
                 break;
             }
             partial.extend_from_slice(more);
-            rest = behind;
+            rest = after;
         }
         Ok(rest)
     }

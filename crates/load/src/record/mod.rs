@@ -564,11 +564,11 @@ pub(crate) fn small_histogram() -> Histogram<u32> {
 }
 
 fn record_ns<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
-    histogram.record(value_ns).expect("a histogram that resizes itself takes any value");
+    histogram.record(value_ns).expect("a histogram that resizes itself accepts any value");
 }
 
 pub(crate) fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) {
-    sum.add(other).expect("a histogram that resizes itself takes in any other");
+    sum.add(other).expect("a histogram that resizes itself accepts any other");
 }
 
 #[cfg(test)]

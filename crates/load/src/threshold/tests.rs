@@ -94,7 +94,7 @@ fn a_met_threshold_shows_its_figure_and_a_missing_figure_fails() {
     let threshold = Threshold::parse("handshake.p99>1s").expect("a threshold");
     assert!(
         threshold.missed_so_far(&figures(&plan)).is_none(),
-        "a run is not ended for what is not there yet"
+        "a run is not ended while a figure is missing"
     );
 }
 

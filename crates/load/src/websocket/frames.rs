@@ -75,14 +75,14 @@ impl FrameReader {
         while !self.is_closed {
             let Some(frame) = &mut self.frame else {
                 match self.take_head(rest)? {
-                    Some(behind) => rest = behind,
+                    Some(after) => rest = after,
                     None => return Ok(()),
                 }
                 continue;
             };
             let taken = usize::try_from(frame.left).unwrap_or(usize::MAX).min(rest.len());
-            let (part, behind) = rest.split_at(taken);
-            rest = behind;
+            let (part, after) = rest.split_at(taken);
+            rest = after;
             frame.left -= taken as u64;
             let frame = *frame;
             if frame.opcode.is_control() {
@@ -113,8 +113,8 @@ impl FrameReader {
                     return Ok(Some(rest));
                 }
             }
-            let Some((&byte, behind)) = rest.split_first() else { return Ok(None) };
-            rest = behind;
+            let Some((&byte, after)) = rest.split_first() else { return Ok(None) };
+            rest = after;
             self.head[self.head_length] = byte;
             self.head_length += 1;
         }

@@ -12,8 +12,8 @@ impl Utf8Check {
     pub(crate) fn take(&mut self, part: &[u8]) -> bool {
         let mut rest = part;
         while self.length > 0 {
-            let Some((&byte, behind)) = rest.split_first() else { return true };
-            rest = behind;
+            let Some((&byte, after)) = rest.split_first() else { return true };
+            rest = after;
             self.partial[self.length] = byte;
             self.length += 1;
             match std::str::from_utf8(&self.partial[..self.length]) {

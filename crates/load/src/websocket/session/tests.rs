@@ -50,12 +50,12 @@ impl Rig {
     /// The opcodes of the sent frames, and their payloads.
     fn sent(&mut self) -> Vec<(u8, Vec<u8>)> {
         let (mut rest, mut frames) = (&self.websocket_output.out[..], Vec::new());
-        while let [first, second, a, b, c, d, behind @ ..] = rest {
-            assert_eq!((first & 0x80, second & 0x80), (0x80, 0x80), "whole and masked");
-            let (payload, behind) = behind.split_at(usize::from(second & 0x7f));
+        while let [first, second, a, b, c, d, after @ ..] = rest {
+            assert_eq!((first & 0x80, second & 0x80), (0x80, 0x80), "complete and masked");
+            let (payload, after) = after.split_at(usize::from(second & 0x7f));
             let keys = [a, b, c, d].into_iter().cycle();
             frames.push((first & 0x0f, payload.iter().zip(keys).map(|(byte, key)| byte ^ key).collect()));
-            rest = behind;
+            rest = after;
         }
         assert!(rest.is_empty(), "{rest:?}");
         self.websocket_output.out.clear();
@@ -109,7 +109,7 @@ fn a_client_without_answers_closes_after_its_last_message() {
     let mut rig = opened(WebSocketPlan { sends: Some(3), receives: Some(0), ..RECEIVE_ONLY }, MS);
     let kinds: Vec<u8> = rig.sent().into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [1, 1, 1, 8]);
-    assert!(rig.socket.has_timed_out(90_000 * MS, 30_000 * MS), "the close is awaited");
+    assert!(rig.socket.has_timed_out(90_000 * MS, 30_000 * MS), "the client waits for the close");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn pings_are_answered_and_pong_times_measured() {
     rig.take(&pong, 43 * MS).expect("a good frame");
     rig.take(&pong, 44 * MS).expect("unsolicited pongs mean nothing");
     assert_eq!(rig.events(), [WebSocketEvent::Pong { pong_ns: 3 * MS }]);
-    assert!(!rig.socket.has_timed_out(1_000_000 * MS, MS), "a listener may wait for as long as it takes");
+    assert!(!rig.socket.has_timed_out(1_000_000 * MS, MS), "a receiving client has no time limit");
 }
 
 #[test]
