@@ -1,4 +1,5 @@
-//! Drives one URL and prints what a request cost the engine itself, for comparisons with other generators.
+//! Sends requests to one URL and prints the engine's processor time per request, for comparisons with other
+//! load generators.
 //!
 //! ```sh
 //! cargo run --release -p touchstone-load --example drive -- http://127.0.0.1:8080/ 64 5 kept
@@ -6,10 +7,10 @@
 //! cargo run --release -p touchstone-load --example drive -- http://127.0.0.1:8080/a.json 64 5 kept 1
 //! ```
 //!
-//! A number at the end is that of values that are taken from each answer, `$.v0`, `$.v1` and so on of its
-//! JSON.
+//! The last argument is the number of values that are extracted from the JSON of each answer: `$.v0`, `$.v1`
+//! and so on.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints what it finds")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its results")]
 
 use std::time::Duration;
 use touchstone_load::{

@@ -1,4 +1,4 @@
-//! Compares a running load with thresholds, and ends it when one is missed.
+//! Compares the figures of a running load with thresholds, and ends the run when a threshold is exceeded.
 
 use crate::progress::Progress;
 use crate::threshold::{Threshold, Verdict};
@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The interval of the checks of the thresholds; the threads hand their figures over at the same interval.
+/// The interval between two checks of the thresholds. The threads publish their figures at the same interval.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The counted time before a run may be ended: the first few answers are not significant.
 const FIRST_CHECK: Duration = Duration::from_secs(1);
 
-/// The thresholds that end a run, and the one that did.
+/// The thresholds that end a run, and the verdict on the one that ended it.
 #[derive(Debug)]
 pub struct AbortWatch {
     thresholds: Vec<Threshold>,
@@ -20,25 +20,25 @@ pub struct AbortWatch {
 }
 
 impl AbortWatch {
-    /// With thresholds that are bound to the plan.
+    /// Creates a watch with thresholds that are bound to the plan.
     pub fn new(thresholds: Vec<Threshold>) -> AbortWatch {
         AbortWatch { thresholds, last_check: Mutex::new((Instant::now(), None)) }
     }
 
     /// The classes of the plan whose figures are checked during the run, in addition to those of the whole
     /// run; `None`: no thresholds are checked.
-    pub fn wanted(&self) -> Option<Vec<usize>> {
+    pub fn checked_classes(&self) -> Option<Vec<usize>> {
         let classes = self.thresholds.iter().flat_map(Threshold::classes).copied();
         (!self.thresholds.is_empty()).then(|| classes.collect())
     }
 
-    /// Makes the threads of the run that is about to start hand their figures over.
+    /// Requests the threads of the next run to publish their figures.
     pub fn begin(&self, progress: &Progress) {
-        progress.live_figures.wanted.store(!self.thresholds.is_empty(), Ordering::Relaxed);
+        progress.live_figures.is_requested.store(!self.thresholds.is_empty(), Ordering::Relaxed);
     }
 
-    /// Ends the run if a threshold is missed.
-    pub fn look(&self, progress: &Progress) {
+    /// Ends the run if a threshold is exceeded.
+    pub fn check(&self, progress: &Progress) {
         let mut last_check = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, missed) = &mut *last_check;
         if self.thresholds.is_empty() || missed.is_some() || last.elapsed() < CHECK_INTERVAL {

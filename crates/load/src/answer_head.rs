@@ -1,4 +1,4 @@
-//! What matters of an answer's header section in HTTP/2 and HTTP/3.
+//! The status and the Content-Length of an answer in HTTP/2.
 
 use touchstone_http::h2::hpack::{FieldList, KnownName};
 
@@ -11,7 +11,7 @@ pub(crate) struct AnswerHead {
 }
 
 impl AnswerHead {
-    /// Looks at the fields; `is_whole` says whether all of them are in the list.
+    /// Evaluates the fields; `is_whole`: the list contains all fields of the section.
     pub(crate) fn of(fields: &FieldList, is_whole: bool) -> AnswerHead {
         let mut head = AnswerHead { is_valid: is_whole, ..AnswerHead::default() };
         for field in fields.fields() {

@@ -1,10 +1,10 @@
-//! When requests, or whole sessions, arrive in an open load: a schedule that is fixed before the run and does
-//! not wait for answers, so that requests continue while a server stalls ("coordinated omission" cannot
-//! occur).
+//! The arrival times of requests, or of whole sessions, in an open load. The schedule is fixed before the run
+//! and does not wait for answers, so that requests continue while a server stalls. This avoids coordinated
+//! omission.
 //!
-//! Each engine thread has its own part of the arrivals. Those of a constant rate, and those that were
-//! recorded, are dealt out in turn; each thread has its own Poisson process, because the sum of Poisson
-//! processes is one, too.
+//! Each engine thread has its own part of the arrivals. Arrivals at a constant rate and recorded arrivals are
+//! distributed to the threads in turn. For random arrivals each thread has its own Poisson process, because
+//! the sum of Poisson processes is a Poisson process.
 
 use crate::choice::Random;
 use crate::plan::{Arrivals, Plan, Recorded};
@@ -12,26 +12,26 @@ use crate::stages::{Stage, StageCurve};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Something that is due.
+/// An arrival with its due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// When, in nanoseconds.
+    /// The due time in nanoseconds.
     pub(crate) at_ns: u64,
-    /// Which request, an index; `None`: one that is chosen by weight.
+    /// The index of the request; `None`: a request is chosen by weight.
     pub(crate) request: Option<u32>,
 }
 
-/// One thread's arrivals, in order.
+/// The arrivals of one thread, in order.
 #[derive(Debug, Clone)]
 pub(crate) enum ArrivalTimes {
-    /// At a rate.
+    /// Arrivals at a rate.
     Rate(RateTimes),
-    /// As they were recorded.
+    /// Recorded arrivals.
     Recorded(RecordedTimes),
 }
 
 impl ArrivalTimes {
-    /// The arrivals of one of several threads; `None` in a closed loop.
+    /// The arrivals of one thread; `None` in a closed loop.
     pub(crate) fn of_plan(plan: &Plan, thread: usize, threads: usize) -> Option<ArrivalTimes> {
         if !plan.recorded.is_empty() {
             let requests = plan.recorded.clone();
@@ -50,7 +50,7 @@ impl ArrivalTimes {
     }
 }
 
-/// Arrivals at moments that were recorded: every so many-th of a list.
+/// Arrivals at recorded times: every n-th entry of the list, for n threads.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedTimes {
     requests: Arc<[Recorded]>,
@@ -70,9 +70,9 @@ impl RecordedTimes {
 #[derive(Debug, Clone)]
 pub(crate) struct RateTimes {
     curve: StageCurve,
-    /// The stage of the curve that the last arrival was in.
+    /// The stage of the curve with the last arrival.
     cursor: usize,
-    /// The number of the next arrival among those of all threads; with chance, a fractional one.
+    /// The number of the next arrival among those of all threads; fractional for random arrivals.
     number: f64,
     threads: f64,
     random: Option<Random>,
@@ -95,8 +95,8 @@ impl RateTimes {
         times
     }
 
-    /// When the next arrival is due, in nanoseconds after the run's start. Computed afresh from the number,
-    /// so that no rounding adds up.
+    /// The due time of the next arrival, in nanoseconds after the run's start. It is computed from the number
+    /// each time, so that rounding errors do not add up.
     fn next_due_ns(&mut self) -> Option<u64> {
         let at_s = self.curve.time_of_area(self.number, &mut self.cursor)?;
         self.number += match &mut self.random {
@@ -107,16 +107,16 @@ impl RateTimes {
     }
 }
 
-/// The arrivals of one thread, and the virtual clients that wait for one.
+/// The arrivals of one thread, and its idle virtual clients.
 #[derive(Debug)]
 pub(crate) struct ArrivalQueue {
     times: ArrivalTimes,
     start_ns: u64,
-    /// The next arrival, at the end of time after the last.
+    /// The next arrival; its time is `u64::MAX` after the last one.
     next: Arrival,
-    /// Clients without anything to do, the one that rests longest first.
+    /// The idle clients, the longest idle first.
     idle: VecDeque<u32>,
-    /// The arrivals that no client was free for.
+    /// Due arrivals that wait for a free client.
     backlog: VecDeque<Arrival>,
 }
 
@@ -141,16 +141,16 @@ impl ArrivalQueue {
         });
     }
 
-    /// When the next arrival is due; the end of time after the last.
+    /// The due time of the next arrival; `u64::MAX` after the last one.
     pub(crate) fn next_ns(&self) -> u64 {
         self.next.at_ns
     }
 
-    /// Takes the arrival that is due, with the client that takes it on and when it should have started. An
-    /// arrival that no client is free for joins the backlog.
+    /// Takes a due arrival and assigns it to an idle client. If all clients are busy, the arrival joins the
+    /// backlog.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Due {
         if self.next.at_ns > now_ns {
-            return Due::Nothing;
+            return Due::Later;
         }
         let arrival = self.next;
         self.advance();
@@ -158,12 +158,13 @@ impl ArrivalQueue {
             Some(client) => Due::Start { client: client as usize, arrival },
             None => {
                 self.backlog.push_back(arrival);
-                Due::Waits
+                Due::Queued
             }
         }
     }
 
-    /// The client has no further requests. It takes on the arrival that waits longest, if one does.
+    /// Called when the client has no further requests. Assigns the oldest arrival of the backlog to it, or
+    /// marks it as idle.
     pub(crate) fn next_for(&mut self, client: usize) -> Option<Arrival> {
         let arrival = self.backlog.pop_front();
         if arrival.is_none() {
@@ -172,8 +173,8 @@ impl ArrivalQueue {
         arrival
     }
 
-    /// The arrivals that were due before `end_ns` and never had a client, from the earliest on.
-    pub(crate) fn left_over(mut self, end_ns: u64) -> Vec<Arrival> {
+    /// The arrivals that were due before `end_ns` and were not started, the earliest first.
+    pub(crate) fn into_unstarted(mut self, end_ns: u64) -> Vec<Arrival> {
         while self.next.at_ns < end_ns {
             self.backlog.push_back(self.next);
             self.advance();
@@ -182,14 +183,14 @@ impl ArrivalQueue {
     }
 }
 
-/// What an [`ArrivalQueue`] has due.
+/// The result of [`ArrivalQueue::take_due`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Nothing yet.
-    Nothing,
-    /// An arrival that has to wait for a client.
-    Waits,
-    /// An arrival, and the client that takes it on.
+    /// No arrival is due.
+    Later,
+    /// An arrival is due and waits for a client.
+    Queued,
+    /// An arrival is due and assigned to a client.
     Start { client: usize, arrival: Arrival },
 }
 
@@ -200,7 +201,7 @@ mod tests {
     use std::time::Duration;
 
     fn all(rate: f64, seconds: u64, arrivals: Arrivals, threads: usize) -> Vec<u64> {
-        let stages = [Stage::holding(Duration::from_secs(seconds), rate)];
+        let stages = [Stage::constant(Duration::from_secs(seconds), rate)];
         let mut due: Vec<u64> = (0..threads)
             .flat_map(|thread| {
                 let mut times = RateTimes::new(&stages, arrivals, 7, thread, threads);
@@ -213,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_constant_rate_is_kept_by_all_threads_together(threads in 1usize..9, rate in 1.0f64..2000.0) {
+        fn all_threads_together_have_a_constant_rate(threads in 1usize..9, rate in 1.0f64..2000.0) {
             let due = all(rate, 3, Arrivals::Constant, threads);
             prop_assert!((due.len() as f64 - rate * 3.0).abs() <= 1.0);
             for (number, at_ns) in due.iter().enumerate() {
@@ -224,38 +225,38 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_chance() {
+    fn poisson_arrivals_have_the_rate_and_an_exponential_distribution() {
         for threads in [1, 4] {
             let due = all(1000.0, 100, Arrivals::Poisson, threads);
-            // The number has the deviation of its root, 316.
+            // The standard deviation of the number is its square root, 316.
             assert!((due.len() as f64 - 100_000.0).abs() < 6.0 * 316.0, "{}", due.len());
             let gaps: Vec<f64> = due.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
             let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-            // Exponentially distributed distances deviate by their mean.
+            // The standard deviation of exponentially distributed intervals is their mean.
             assert!((variance.sqrt() / mean - 1.0).abs() < 0.03, "{}", variance.sqrt() / mean);
         }
     }
 
     #[test]
-    fn arrivals_wait_for_clients_and_keep_their_moment() {
-        let stages = [Stage::holding(Duration::from_secs(1), 10.0)];
+    fn waiting_arrivals_keep_their_due_time() {
+        let stages = [Stage::constant(Duration::from_secs(1), 10.0)];
         let times = RateTimes::new(&stages, Arrivals::Constant, 0, 0, 1);
         let mut queue = ArrivalQueue::new(ArrivalTimes::Rate(times), 1_000, 1);
         let at = |at_ns| Arrival { at_ns, request: None };
-        assert_eq!(queue.take_due(999), Due::Nothing);
+        assert_eq!(queue.take_due(999), Due::Later);
         assert_eq!(queue.take_due(1_000), Due::Start { client: 0, arrival: at(1_000) });
         let late_ns = 250_001_000;
-        assert_eq!(queue.take_due(late_ns), Due::Waits);
-        assert_eq!(queue.take_due(late_ns), Due::Waits);
-        assert_eq!(queue.take_due(late_ns), Due::Nothing);
+        assert_eq!(queue.take_due(late_ns), Due::Queued);
+        assert_eq!(queue.take_due(late_ns), Due::Queued);
+        assert_eq!(queue.take_due(late_ns), Due::Later);
         assert_eq!(queue.next_for(0), Some(at(100_001_000)));
-        assert_eq!(queue.left_over(500_001_000), [at(200_001_000), at(300_001_000), at(400_001_000)]);
+        assert_eq!(queue.into_unstarted(500_001_000), [at(200_001_000), at(300_001_000), at(400_001_000)]);
     }
 
     proptest! {
         #[test]
-        fn recorded_arrivals_are_dealt_out_whole_and_keep_their_moments(
+        fn all_recorded_arrivals_are_assigned_and_keep_their_times(
             distances_ms in prop::collection::vec(0u64..500, 1..200), threads in 1usize..9,
         ) {
             let mut after = Duration::ZERO;
@@ -269,15 +270,15 @@ mod tests {
                 .collect();
             let mut plan = Plan::of_one(crate::Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
             plan.recorded = recorded.clone().into();
-            let mut dealt: Vec<Arrival> = (0..threads)
+            let mut assigned: Vec<Arrival> = (0..threads)
                 .flat_map(|thread| {
                     let mut times = ArrivalTimes::of_plan(&plan, thread, threads).expect("an open load");
                     std::iter::from_fn(move || times.next_due())
                 })
                 .collect();
-            dealt.sort_unstable_by_key(|arrival| arrival.request);
-            prop_assert_eq!(dealt.len(), recorded.len());
-            for (arrival, recorded) in dealt.iter().zip(&recorded) {
+            assigned.sort_unstable_by_key(|arrival| arrival.request);
+            prop_assert_eq!(assigned.len(), recorded.len());
+            for (arrival, recorded) in assigned.iter().zip(&recorded) {
                 prop_assert_eq!(u128::from(arrival.at_ns), recorded.after.as_nanos());
                 prop_assert_eq!(arrival.request, Some(recorded.request as u32));
             }

@@ -1,12 +1,12 @@
-//! How plans and outcomes are written down for another process: bytes and histograms as base64. A histogram
-//! is in HdrHistogram's own form (V2, deflated), which keeps every count.
+//! The serialization of plans and outcomes for another process: bytes and histograms are written as base64. A
+//! histogram has HdrHistogram's own format (V2, deflated), which keeps every count.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-/// The most bytes of one histogram: with three digits up to an hour in nanoseconds it has some 200 KiB before
-/// it is deflated.
+/// The most bytes of one histogram. With three digits and values up to an hour in nanoseconds, it has about
+/// 200 KiB before compression.
 const MAXIMUM_HISTOGRAM_BYTES: usize = 16 * 1024 * 1024;
 
 fn decode<'de, D: Deserializer<'de>>(text: &str) -> Result<Vec<u8>, D::Error> {
@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_plan_comes_back_as_it_was() {
+    fn a_plan_is_unchanged_after_serialization() {
         let mut plan = Plan::of_one(Target::plain(([10, 0, 0, 5], 80).into(), "www.example"), "/a");
         let trust = Trust::Authorities(b"-----BEGIN CERTIFICATE-----".to_vec());
         plan.target.tls = Some(TlsTarget { trust, ..TlsTarget::new("www.example") });

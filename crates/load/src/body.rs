@@ -1,8 +1,8 @@
-//! What becomes of an answer's body: usually only its length, and more if the plan needs it.
+//! The receivers of an answer's body. Usually only its length is counted; the plan may require more.
 
 use touchstone_http::h2::hpack::FieldList;
 
-/// Takes the parts of a body as they come.
+/// Receives the parts of a body.
 pub(crate) trait BodySink {
     /// The next part.
     fn take(&mut self, part: &[u8]);
@@ -30,7 +30,7 @@ pub(crate) trait SlotSink {
     fn body(&mut self, slot: usize, part: &[u8]);
 }
 
-/// The bodies alone.
+/// A function that receives the bodies only.
 impl<F: FnMut(usize, &[u8])> SlotSink for F {
     fn section(&mut self, _slot: usize, _fields: &FieldList) {}
 

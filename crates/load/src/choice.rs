@@ -1,10 +1,10 @@
-//! The choice of the next request by weight: an alias table, so that a draw costs the same for one request
-//! and for a thousand, and the generator of random numbers that feeds it.
+//! The choice of the next request by weight, and the random number generator. The alias table makes the cost
+//! of a choice independent of the number of requests.
 
 use crate::plan::PlannedRequest;
 
-/// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above
-/// it. Requests that are never chosen have no column.
+/// Walker's alias table in Vose's form: each column contains its own index up to a threshold and another
+/// index above it. Requests that are never chosen have no column.
 #[derive(Debug, Clone)]
 pub(crate) struct WeightedChoice {
     columns: Vec<Column>,
@@ -12,15 +12,16 @@ pub(crate) struct WeightedChoice {
 
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// A fraction of 2^32: below it the column's own index is drawn, from it on the other.
+    /// A fraction of 2^32: a value below it selects the column's own index, other values select the other
+    /// index.
     threshold: u32,
     own: u32,
     other: u32,
 }
 
 impl WeightedChoice {
-    /// The table for these weights, which [`crate::Plan::check`] has found finite, none below 0 and one
-    /// above.
+    /// Creates the table for these weights. [`crate::Plan::check`] has verified that all are finite and not
+    /// negative, and that at least one is above 0.
     pub(crate) fn new(requests: &[PlannedRequest]) -> WeightedChoice {
         let chosen: Vec<(u32, f64)> = requests
             .iter()
@@ -45,8 +46,8 @@ impl WeightedChoice {
                 small.push(high);
             }
         }
-        // The rest of either list has a share of one, except for rounding: it keeps its whole column, because
-        // both halves of the column name it.
+        // The remaining columns have a share of one, except for rounding errors. Each keeps its whole column,
+        // because both indices of the column are its own.
         WeightedChoice { columns }
     }
 
@@ -58,21 +59,22 @@ impl WeightedChoice {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one addition and three mixing steps a number, 64 bits of state.
+/// SplitMix64 (Steele, Lea and Flood, 2014): one addition and three mixing steps for each number, 64 bits of
+/// state.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The generator of one virtual client: every client draws its own sequence, so that its requests do not
-    /// depend on the answers of other clients, and a run can be repeated from its seed.
+    /// The generator of one virtual client. Every client has its own sequence, so that its requests do not
+    /// depend on other clients, and a run can be repeated from its seed.
     pub(crate) fn of_client(seed: u64, client: usize) -> Random {
         let mut of_clients = Random(seed ^ (client as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Random(of_clients.next())
     }
 
-    /// The generator of the random choices of an engine thread: its arrivals.
+    /// The generator of the arrivals of an engine thread.
     pub(crate) fn of_thread(seed: u64, thread: usize) -> Random {
-        // Numbers that no client has.
+        // These numbers are not used for clients.
         Random::of_client(seed, usize::MAX - thread)
     }
 
@@ -81,7 +83,7 @@ impl Random {
         -(1.0 - self.fraction()).ln()
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A number from 0 (included) to 1 (excluded).
     pub(crate) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -97,7 +99,7 @@ impl Random {
 
     /// A number from 0 to `most`, both included.
     pub(crate) fn at_most(&mut self, most: u64) -> u64 {
-        // The product's upper half is uniform enough here: the error is below most / 2^64.
+        // The upper half of the product is uniform with an error below most / 2^64, which is sufficient here.
         ((u128::from(self.next()) * (u128::from(most) + 1)) >> 64) as u64
     }
 }
@@ -111,7 +113,7 @@ mod tests {
         weights.iter().map(|&weight| PlannedRequest { weight, ..PlannedRequest::get("/") }).collect()
     }
 
-    /// The share of each request, exactly, as the table's columns state it.
+    /// The exact share of each request according to the columns of the table.
     fn shares(choice: &WeightedChoice, requests: usize) -> Vec<f64> {
         let count = choice.columns.len();
         let mut shares = vec![0.0; requests];
@@ -125,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_states_the_weights(
+        fn the_table_has_the_shares_of_the_weights(
             mut weights in prop::collection::vec(prop_oneof![4 => 0.001f64..1000.0, 1 => Just(0.0)], 1..200),
         ) {
             weights.push(1.0);
@@ -156,14 +158,14 @@ mod tests {
         }
         for (count, weight) in counts.iter().zip(weights) {
             let expected = weight * 10_000.0;
-            // Six standard deviations of the binomial distribution: once in 500 million, and the seed is
-            // fixed.
+            // Six standard deviations of the binomial distribution: exceeded once in 500 million runs, and
+            // the seed is fixed.
             assert!((f64::from(*count) - expected).abs() < 6.0 * expected.sqrt(), "{counts:?}");
         }
     }
 
     #[test]
-    fn clients_draw_different_sequences_and_the_same_again() {
+    fn clients_have_different_and_repeatable_sequences() {
         let first: Vec<u64> = (0..4).map(|client| Random::of_client(7, client).next()).collect();
         let again: Vec<u64> = (0..4).map(|client| Random::of_client(7, client).next()).collect();
         assert_eq!(first, again);

@@ -1,7 +1,7 @@
-//! A virtual client and a connection, as an engine thread keeps them.
+//! The state of a virtual client and of a connection in an engine thread.
 //!
-//! A client has one request under way at a time. In HTTP/1 it has its own connection to each target; in
-//! HTTP/2 some clients, a *group*, share one, each with its own slot.
+//! A client has one active request at a time. In HTTP/1 it has its own connection to each target. In HTTP/2
+//! and 3 a *group* of clients shares one, and each client has its own slot.
 
 use crate::answer::AnswerReader;
 use crate::choice::Random;
@@ -15,16 +15,16 @@ use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use touchstone_session::State;
 
-/// What a client is at.
+/// The state of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientState {
-    /// No request is under way.
-    Resting,
-    /// The request waits for its connection: to be made, to be secured, or to take one more stream.
+    /// The client has no active request.
+    Idle,
+    /// The request waits until its connection is established, its TLS handshake is done, or a stream is free.
     Waiting,
-    /// A part of the request is sent.
+    /// A part of the request was sent.
     Sending,
-    /// The request is sent, or will be as soon as possible; the answer is awaited.
+    /// The request was sent or is in the output buffer; the client waits for the answer.
     Receiving,
 }
 
@@ -34,37 +34,37 @@ pub(crate) struct Client {
     pub(crate) number: usize,
     pub(crate) state: ClientState,
     pub(crate) random: Random,
-    /// The request that is under way, an index into the prepared requests, and the connection that it is on.
+    /// The active request, an index into the prepared requests. Its connection is in `connection`.
     pub(crate) request: usize,
-    /// The page that it is of: the chosen request, and how many of its following requests were made.
+    /// The current page: the chosen request, and the number of its following requests that were started.
     pub(crate) page: Page,
-    /// The request that has arrived and will be made, if it is not chosen by weight.
-    pub(crate) arrived: Option<u32>,
+    /// The request of a recorded arrival; `None`: the next request is chosen by weight.
+    pub(crate) recorded_request: Option<u32>,
     pub(crate) connection: usize,
-    /// How many of its bytes are sent (HTTP/1 without TLS).
+    /// The number of sent bytes of the request (HTTP/1 without TLS).
     pub(crate) sent: usize,
-    /// The request is the last of its connection.
+    /// The request is the last one on its connection.
     pub(crate) is_last: bool,
-    /// The request was already sent once, on a kept connection that the server had closed.
+    /// The request was sent before, on a connection that did not answer it.
     pub(crate) retried: bool,
-    /// Where the latency begins: in an open load, when the request was due.
+    /// The start of the latency: in an open load the due time of the request.
     pub(crate) started_ns: u64,
-    /// The real start of the request.
+    /// The actual start of the request.
     pub(crate) service_started_ns: u64,
-    /// Requests of its session that are still to come.
-    pub(crate) session_left: u64,
+    /// The number of remaining requests of the session.
+    pub(crate) session_requests_left: u64,
     pub(crate) answer: AnswerReader,
-    /// What is kept of the answer in addition to its length, if anything.
+    /// The retained parts of the answer, if the plan requires more than its length.
     pub(crate) retained: Option<Box<RetainedAnswer>>,
-    /// The values of its session, where the plan has any.
+    /// The values of the session, if the plan has a script.
     pub(crate) script: Option<Box<State>>,
-    /// The request as this client sends it, where it is not the same every time.
+    /// The request as this client sends it, if the request varies.
     pub(crate) written: Option<Box<WrittenRequest>>,
-    /// The request under way is the one in `written`.
+    /// The active request is the one in `written`.
     pub(crate) is_written: bool,
-    /// How it is written after a redirect.
+    /// The form of the request after a redirect.
     pub(crate) redirect_form: RedirectForm,
-    /// How many redirects were followed for it.
+    /// The number of redirects that were followed for the request.
     pub(crate) redirects: u32,
     /// The next request follows a redirect.
     pub(crate) is_redirected: bool,
@@ -74,18 +74,18 @@ impl Client {
     pub(crate) fn new(number: usize, seed: u64) -> Client {
         Client {
             number,
-            state: ClientState::Resting,
+            state: ClientState::Idle,
             random: Random::of_client(seed, number),
             request: 0,
             page: Page::NONE,
-            arrived: None,
+            recorded_request: None,
             connection: 0,
             sent: 0,
             is_last: false,
             retried: false,
             started_ns: 0,
             service_started_ns: 0,
-            session_left: 0,
+            session_requests_left: 0,
             answer: AnswerReader::new(),
             retained: None,
             script: None,
@@ -97,35 +97,35 @@ impl Client {
         }
     }
 
-    /// Its answer is a stream, and it has received as many messages as it wants.
+    /// The answer is a stream of messages, and the client has received the planned number of them.
     pub(crate) fn has_all_messages(&self) -> bool {
         let messages = self.retained.as_ref().and_then(|retained| retained.parts.messages.as_ref());
-        messages.is_some_and(|messages| messages.is_full())
+        messages.is_some_and(|messages| messages.has_reached_limit())
     }
 }
 
-/// How far a client is with a page.
+/// The progress of a client within a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
     /// The request that was chosen.
     pub(crate) first: usize,
-    /// How many of the requests after it were made.
-    pub(crate) made: usize,
+    /// The number of its following requests that were started.
+    pub(crate) started: usize,
 }
 
 impl Page {
-    /// None yet: none of its requests is left.
-    pub(crate) const NONE: Page = Page { first: 0, made: usize::MAX };
+    /// No page: no request remains.
+    pub(crate) const NONE: Page = Page { first: 0, started: usize::MAX };
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There is none.
+    /// There is no connection.
     Closed,
-    /// Nothing could be sent yet.
+    /// The connection is not established yet.
     Connecting,
-    /// TLS is being agreed upon.
+    /// The TLS handshake is in progress.
     Handshaking,
     /// Requests can be sent.
     Open,
@@ -135,50 +135,51 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
-    /// The number of earlier connections in this slot, by which their users see that it is another one.
+    /// The number of earlier connections in this place. A changed number shows that the connection is a new
+    /// one.
     pub(crate) generation: u64,
     pub(crate) target: usize,
-    /// The first of the clients that it serves.
+    /// The first client of the group that uses the connection.
     pub(crate) first_client: usize,
-    /// It has carried an answer before.
+    /// An answer was received on it before.
     pub(crate) reused: bool,
-    /// An event has reported that the server closed the connection: the rest must be received now, because no
-    /// other event will follow.
-    pub(crate) hung_up: bool,
-    /// It is in the list of unfinished ones.
+    /// An event has reported that the server closed the connection. The remaining bytes must be received now,
+    /// because no other event will follow.
+    pub(crate) peer_closed: bool,
+    /// It is in the list of unfinished connections.
     pub(crate) unfinished: bool,
     pub(crate) connect_started_ns: u64,
     pub(crate) connect_returned_ns: u64,
-    /// Where HTTP/1 does not go straight to the socket: TLS, HTTP/2, or both.
+    /// The layers between requests and the socket, such as TLS and HTTP/2. HTTP/1 without TLS has none.
     pub(crate) layers: Option<Box<Layers>>,
 }
 
-/// What lies between requests and the socket.
+/// The layers between requests and the socket.
 #[derive(Default)]
 pub(crate) struct Layers {
     pub(crate) tls: Option<TlsConnection>,
     pub(crate) h2: Option<Http2>,
-    /// HTTP/3, which has its own TLS and sends for itself.
+    /// HTTP/3, which contains its own TLS and sends its own datagrams.
     pub(crate) h3: Option<Box<Http3>>,
-    /// The WebSocket that its client has on it, or had.
+    /// The current or last WebSocket of the client.
     pub(crate) websocket: Option<Box<WebSocket>>,
-    /// The close code and reason of a server that broke off a WebSocket.
-    pub(crate) last_words: Option<String>,
-    /// When its timer is set to.
+    /// The detail of a failed WebSocket: the reason of the server's close frame, or the beginning of an
+    /// invalid frame.
+    pub(crate) failure_detail: Option<String>,
+    /// The time of its timer.
     pub(crate) timer_ns: u64,
-    /// Frames that are to be sent, or encrypted and sent.
+    /// Plaintext output, before encryption.
     pub(crate) frames: Vec<u8>,
-    /// Bytes for the socket, and how many of them are sent.
+    /// Output for the socket, and the number of sent bytes.
     pub(crate) out: Vec<u8>,
     pub(crate) sent: usize,
-    /// HTTP/1.1 with several clients: those whose requests were sent, in the order in which they are
-    /// answered.
+    /// Pipelining: the clients whose requests were sent, in the order of the answers.
     pub(crate) pipeline: VecDeque<usize>,
-    /// Clients whose requests wait for the connection.
+    /// The clients whose requests wait for the connection.
     pub(crate) waiting: VecDeque<usize>,
-    /// There may be something to send.
+    /// The connection is in the list of connections that may have output.
     pub(crate) is_dirty: bool,
-    /// An event will tell when more can be sent.
+    /// An event will report when the socket is writable.
     pub(crate) awaits_writable: bool,
 }
 
@@ -191,7 +192,7 @@ impl Connection {
             target,
             first_client,
             reused: false,
-            hung_up: false,
+            peer_closed: false,
             unfinished: false,
             connect_started_ns: 0,
             connect_returned_ns: 0,
@@ -199,31 +200,31 @@ impl Connection {
         }
     }
 
-    /// What marks the events of the socket: the number of the connection and, in the upper half, which one it
-    /// is in this place, as an event of the one before may still be on its way.
-    pub(crate) fn mark(&self, index: usize) -> u64 {
+    /// The token of the socket's events: the number of the connection and, in the upper half, its generation,
+    /// because an event of an earlier connection may still be pending.
+    pub(crate) fn event_token(&self, index: usize) -> u64 {
         (self.generation << 32) | index as u64
     }
 
-    /// Ends the connection and resets its own state. Clients that wait for it stay.
+    /// Closes the connection and resets its state. The clients that wait for it remain in the queue.
     pub(crate) fn close(&mut self) {
         if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) {
             if let Some(tls) = &mut layers.tls
                 && layers.out.is_empty()
             {
-                // The close message is sent if the socket accepts it at once.
+                // The close_notify alert is sent if the socket accepts it at once.
                 tls.close(&mut layers.out);
                 let _ = rustix::net::send(socket, &layers.out, rustix::net::SendFlags::NOSIGNAL);
             }
             if let Some(h3) = &mut layers.h3 {
-                h3.say_goodbye(socket);
+                h3.send_close(socket);
             }
             layers.tls = None;
             layers.h2 = None;
             layers.h3 = None;
             layers.pipeline.clear();
             if let Some(socket) = &mut layers.websocket {
-                socket.forget();
+                socket.reset();
             }
             layers.frames.clear();
             layers.out.clear();

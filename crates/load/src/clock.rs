@@ -1,22 +1,23 @@
-//! Time as the engine needs it: the monotonic clock in nanoseconds, and a thread's own processor time.
+//! The clocks of the engine: the monotonic clock in nanoseconds, and the processor time of a thread.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Nanoseconds of the monotonic clock (one call through the vDSO, no switch to the kernel).
+/// The time of the monotonic clock in nanoseconds. The call uses the vDSO and needs no system call.
 pub(crate) fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// The processor time that the calling thread has used so far.
+/// A reading of the processor time of the calling thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTime {
-    /// When this was read, on the monotonic clock.
+    /// The time of the reading on the monotonic clock.
     pub(crate) at_ns: u64,
-    /// Processor time of the thread, exact.
+    /// The exact processor time of the thread.
     pub(crate) used_ns: u64,
-    /// How long it was ready to run while something else had its processor; 0 where the kernel does not tell.
+    /// The time that the thread was ready to run while its processor ran another thread; 0 if the kernel does
+    /// not report it.
     waited_ns: u64,
-    /// Clock ticks in user mode; with `system_ticks`, how `used_ns` divides.
+    /// Clock ticks in user mode. Their ratio to `system_ticks` divides `used_ns`.
     user_ticks: u64,
     system_ticks: u64,
 }
@@ -30,8 +31,9 @@ impl ThreadTime {
         ThreadTime { at_ns: now_ns(), used_ns, waited_ns, user_ticks, system_ticks }
     }
 
-    /// Seconds in user and in system mode since an earlier reading. The sum is exact; the division comes from
-    /// the kernel's clock ticks; the whole counts as user time if `/proc` does not have it.
+    /// The seconds in user and in system mode since an earlier reading. The sum is exact. The division is
+    /// computed from the kernel's clock ticks; if `/proc` does not report them, all of it counts as user
+    /// time.
     pub(crate) fn user_and_system_s_since(&self, earlier: &ThreadTime) -> (f64, f64) {
         let used_s = self.used_ns.saturating_sub(earlier.used_ns) as f64 / 1e9;
         let user = self.user_ticks.saturating_sub(earlier.user_ticks) as f64;
@@ -56,7 +58,7 @@ impl ThreadTime {
     }
 }
 
-/// A moment of a clock as the kernel takes it.
+/// A time in the form of the system calls.
 pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
     Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as i64 }
 }
@@ -72,8 +74,8 @@ fn thread_wait_ns() -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Fields 14 and 15 of `/proc/thread-self/stat`. The thread's name (field 2) may hold spaces and brackets, so
-/// the count begins after its last closing bracket.
+/// Fields 14 and 15 of `/proc/thread-self/stat`. The thread's name (field 2) may contain spaces and brackets,
+/// so the count begins after the last closing bracket.
 fn thread_ticks() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);

@@ -1,7 +1,7 @@
-//! Digits as a person reads them.
+//! The format of numbers for readers.
 
-/// A number with its thousands apart, before the point: `61,234.5`.
-pub fn thousands_apart(number: &str) -> String {
+/// Formats a number with thousands separators: `61,234.5`.
+pub fn with_thousands_separators(number: &str) -> String {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
     let mut apart = String::with_capacity(number.len() + number.len() / 3);
@@ -21,13 +21,13 @@ pub fn thousands_apart(number: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::thousands_apart;
+    use super::with_thousands_separators;
 
     #[test]
-    fn thousands_are_apart_before_the_point_alone() {
+    fn only_digits_before_the_point_are_grouped() {
         let cases = [("0", "0"), ("999", "999"), ("1000", "1,000"), ("-1234567.8901", "-1,234,567.8901")];
         for (number, apart) in cases {
-            assert_eq!(thousands_apart(number), apart);
+            assert_eq!(with_thousands_separators(number), apart);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! One engine thread: its virtual clients and the loop that serves their sockets.
+//! One engine thread: its virtual clients and the event loop for their sockets.
 //!
-//! Sockets are registered once a connection, edge-triggered, so that a request on a kept connection costs one
-//! send and one receive, and its share of one wait. Edge-triggered means: an event reports that bytes arrived
-//! since the last one. After a complete answer only the next answer or the end of the connection can follow,
-//! and each produces an event; a short receive has emptied the socket, and later bytes produce an event too;
-//! only a receive that filled the buffer must be repeated.
+//! Each socket is registered once, edge-triggered, so that a request on a kept connection costs one send, one
+//! receive, and its share of one wait. An edge-triggered event reports that bytes arrived since the last
+//! event. After a complete answer only the next answer or the end of the connection can follow, and each
+//! produces an event. A receive that does not fill the buffer has emptied the socket, and later bytes produce
+//! an event. Only a receive that fills the buffer must be repeated.
 //!
 //! The steps of a request are in [`crate::request_cycle`], the steps of a connection in [`crate::http1`] and,
 //! with TLS or HTTP/2, in [`crate::layered`].
@@ -37,51 +37,51 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
 use touchstone_session::{Script, StepMemory};
 
-/// Events taken from the kernel in one call.
+/// The most events that one wait returns.
 const EVENTS_AT_ONCE: usize = 256;
-/// Clients whose time has come are started in parts of this size, with a check of the sockets in between, so
-/// that a start of very many clients does not hold up the answers to the first.
+/// Due requests are started in batches of this size, with a check of the sockets in between, so that the
+/// start of many clients does not delay the processing of the first answers.
 const STARTS_AT_ONCE: usize = 64;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// What marks the timer's events; sockets are marked by [`Connection::mark`].
+/// The token of the timer's events; the tokens of sockets are those of [`Connection::event_token`].
 const TIMER: u64 = u64::MAX;
-/// After a stop, answers that are under way are awaited for this long.
+/// The time that active requests may take after a stop.
 const STOP_GRACE_NS: u64 = 50_000_000;
 
-/// What all threads of a run share.
+/// The state that all threads of a run share.
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) requests: &'a [PreparedRequest],
-    /// Of each target that has it.
+    /// The TLS configuration of each target with TLS.
     pub(crate) tls: &'a [Option<TlsBase>],
     pub(crate) choice: &'a WeightedChoice,
-    /// What sessions do with values.
+    /// The script of the sessions.
     pub(crate) script: &'a Script,
     pub(crate) times: Times,
     pub(crate) progress: &'a Progress,
-    /// When the caller's stop was first seen, on the monotonic clock; 0 while it was not.
+    /// The time at which a thread first observed the caller's stop, on the monotonic clock; 0 before.
     pub(crate) stopped_ns: AtomicU64,
 }
 
-/// What one thread brings back.
+/// The result of one thread.
 pub(crate) struct ThreadOutcome {
     pub(crate) record: Record,
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
     pub(crate) busy: f64,
     pub(crate) waiting: f64,
-    /// When the thread began, on the monotonic clock; 0 where it never did.
+    /// The thread's start on the monotonic clock; 0 if it did not start.
     pub(crate) started_ns: u64,
 }
 
 impl ThreadOutcome {
-    /// Requests that ended, well or not.
+    /// The number of ended requests, valid or failed.
     pub(crate) fn ended(&self) -> u64 {
         self.record.total_requests + self.record.total_errors.total()
     }
 }
 
-/// What the shared counters already know of this thread.
+/// The part of this thread's counts that is already in the shared counters.
 #[derive(Default)]
 pub(crate) struct Published {
     pub(crate) requests: u64,
@@ -95,38 +95,38 @@ pub(crate) struct Engine<'a> {
     pub(crate) think_ns: u64,
     pub(crate) load_model: LoadModel,
     pub(crate) epoll: OwnedFd,
-    /// Ends a wait in time: it produces an event when the housekeeping or a client is due.
+    /// The timer that ends a wait: it produces an event when the housekeeping or a client is due.
     timer: OwnedFd,
-    /// What the timer is set to; the end of time when it is not set.
+    /// The expiry of the timer; `u64::MAX` if it is not set.
     timer_ns: u64,
     pub(crate) clients: Vec<Client>,
-    /// Of each client, or group of clients, one to each target.
+    /// For each client, or group of clients, one connection to each target.
     pub(crate) connections: Vec<Connection>,
     pub(crate) targets: Vec<EngineTarget>,
-    /// How many clients share a connection.
+    /// The number of clients that share a connection.
     pub(crate) streams: usize,
-    /// Requests that may still be started.
+    /// The number of requests that may still be started.
     pub(crate) left_to_start: u64,
-    /// The last head that answered each request of the plan.
+    /// The last head of an answer to each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
-    /// What the step of each request of the plan remembers.
+    /// The memory of the step of each request of the plan.
     pub(crate) memories: Vec<StepMemory>,
-    /// The buffer of every receive, and the buffer of the decrypted bytes.
+    /// The buffer for received bytes, and the buffer for decrypted bytes.
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
     pub(crate) websocket_output: WebSocketOutput,
     pub(crate) timers: Timers,
-    /// Moments that connections of QUIC, and WebSockets, wait for.
+    /// The timers of QUIC connections and of WebSockets.
     pub(crate) connection_timers: Timers,
-    /// Connections that have more to receive without a new event: a long body is received in parts, in turns
-    /// with others.
+    /// Connections with more bytes to receive and without a new event: a long body is received in parts, in
+    /// turns with other connections.
     pub(crate) unfinished: VecDeque<usize>,
-    /// Connections that are begun and whose first request is to be sent.
-    pub(crate) unsent: Vec<usize>,
-    /// Connections with layers that may have something to send.
+    /// New connections whose first request has not been sent yet.
+    pub(crate) first_sends: Vec<usize>,
+    /// Connections with layers that may have output.
     pub(crate) dirty: Vec<usize>,
-    /// Requests under way.
+    /// The number of active requests.
     pub(crate) under_way: usize,
     pub(crate) record: Record,
     /// The latest reading of the clock.
@@ -134,31 +134,32 @@ pub(crate) struct Engine<'a> {
     pub(crate) stop_ns: u64,
     pub(crate) housekeeping_ns: u64,
     pub(crate) sweep_ns: u64,
-    /// When this thread began, on the monotonic clock; 0 before.
+    /// The start of this thread on the monotonic clock; 0 before.
     started_ns: u64,
     pub(crate) published: Published,
-    /// Its place among the threads.
+    /// The index of the thread.
     pub(crate) thread: usize,
-    /// When it hands its latest latencies over.
-    pub(crate) hand_over_ns: u64,
+    /// The time of the next publication of its latencies.
+    pub(crate) next_publish_ns: u64,
     pub(crate) window_start: Option<ThreadTime>,
     pub(crate) window_end: Option<ThreadTime>,
 }
 
-/// What makes a client start its next request.
+/// The condition for a client's next request.
 pub(crate) enum LoadModel {
-    /// The end of its last request; with stages, only while the stage has a place for the client.
+    /// Closed loop: the client starts it after its last request. With stages, only while the stage includes
+    /// the client.
     Closed(Option<StageCurve>),
-    /// An arrival.
+    /// Open load: the client starts it when it is assigned to an arrival.
     Open(Box<ArrivalQueue>),
 }
 
 impl<'a> Engine<'a> {
-    /// Prepares everything, so that no large allocation happens during the run.
+    /// Prepares the thread and allocates its memory, so that no large allocation is needed during the run.
     pub(crate) fn new(shared: &'a Shared<'a>, share: ThreadShare) -> Result<Engine<'a>, PlanError> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
-            .map_err(|error| PlanError(format!("an engine thread cannot be made ready: {error}")))?;
+            .map_err(|error| PlanError(format!("an engine thread cannot be prepared: {error}")))?;
         let targets: Vec<EngineTarget> = plan
             .targets()
             .zip(shared.tls)
@@ -191,7 +192,7 @@ impl<'a> Engine<'a> {
             timers: Timers::with_capacity(count),
             connection_timers: Timers::with_capacity(0),
             unfinished: VecDeque::with_capacity(connections.len()),
-            unsent: Vec::with_capacity(connections.len()),
+            first_sends: Vec::with_capacity(connections.len()),
             dirty: Vec::with_capacity(connections.len()),
             connections,
             targets,
@@ -202,13 +203,13 @@ impl<'a> Engine<'a> {
             clients: share.clients.map(|number| new_client(shared, number)).collect(),
             now_ns: now_ns(),
             stop_ns: shared.times.stop_ns,
-            // Before the start, too: the caller may stop a run that has not begun.
+            // The first check is before the start, because the caller may stop a run that has not started.
             housekeeping_ns: 0,
             sweep_ns: 0,
             started_ns: 0,
             published: Published::default(),
             thread: share.thread,
-            hand_over_ns: 0,
+            next_publish_ns: 0,
             window_start: None,
             window_end: None,
         };
@@ -216,19 +217,19 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
-    /// Serves the clients until the run is over.
+    /// Runs the event loop until the run is over.
     pub(crate) fn run(mut self, core: Option<usize>) -> Result<ThreadOutcome, PlanError> {
         if let Some(core) = core {
             pin_to(core)?;
         }
-        // Without this the kernel may be 50 us late with every wait. Where it is forbidden, waits are just
-        // later.
+        // The default timer slack of the kernel delays each wait by up to 50 us. If the call is not allowed,
+        // the waits end later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         if let Some(started_ns) = wait_for_start(self.shared.times.start_ns, &self.shared.progress.stop) {
             (self.started_ns, self.now_ns) = (started_ns, started_ns);
         }
         let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
-        while self.goes_on() {
+        while self.is_running() {
             let timeout = if self.prepare_wait()? { None } else { Some(&NO_WAIT) };
             match epoll::wait(&self.epoll, &mut space, timeout) {
                 Ok((events, _)) => events.iter().for_each(|event| self.on_event(event)),
@@ -237,9 +238,9 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
-            self.on_connection_time();
+            self.on_connection_timer();
             self.start_due();
-            self.send_all_first();
+            self.send_first_requests();
             self.flush_dirty();
             if self.now_ns >= self.housekeeping_ns {
                 self.do_housekeeping();
@@ -248,8 +249,8 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
-    /// Every client's first moment in a closed loop: where its stage begins, after a random part of the
-    /// delay.
+    /// Sets the first start of every client in a closed loop: the beginning of its stage plus a random part
+    /// of the delay.
     fn set_first_starts(&mut self) {
         let LoadModel::Closed(curve) = &self.load_model else { return };
         let start_ns = self.shared.times.start_ns;
@@ -267,7 +268,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         let is_before_end = self.now_ns < self.stop_ns || self.next_arrival_ns() < self.stop_ns;
         if is_before_end && (self.left_to_start > 0 || self.under_way > 0) {
             return true;
@@ -276,7 +277,7 @@ impl<'a> Engine<'a> {
         self.under_way > 0 && (stopped_ns == 0 || self.now_ns < stopped_ns + STOP_GRACE_NS)
     }
 
-    /// When the next arrival of an open load is due; the end of time where there is none.
+    /// The due time of the next arrival of an open load; `u64::MAX` if there is none.
     fn next_arrival_ns(&self) -> u64 {
         match &self.load_model {
             LoadModel::Open(arrivals) => arrivals.next_ns(),
@@ -284,8 +285,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// When the next request is to start. After the end that is only what was due before it: a thread that
-    /// was late itself leaves none of that out.
+    /// The time of the next start of a request. After the end of the run, only arrivals that were due before
+    /// the end are started, so that a late thread omits none of them.
     fn next_start_ns(&self) -> u64 {
         let arrival_ns = self.next_arrival_ns();
         if self.left_to_start == 0 {
@@ -299,7 +300,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether to wait for an event at all; if so, the timer is set to end the wait in time.
+    /// Returns whether the thread may wait for an event; if so, sets the timer that ends the wait.
     fn prepare_wait(&mut self) -> Result<bool, PlanError> {
         let next_ns = self.next_start_ns().min(self.connection_timers.next_ns().unwrap_or(u64::MAX));
         if !self.unfinished.is_empty() || next_ns <= self.now_ns {
@@ -314,17 +315,17 @@ impl<'a> Engine<'a> {
 
     fn on_event(&mut self, event: &Event) {
         let flags = event.flags;
-        let mark = event.data.u64();
-        if mark == TIMER {
+        let event_token = event.data.u64();
+        if event_token == TIMER {
             self.timer_ns = u64::MAX;
             return;
         }
-        let index = mark as u32 as usize;
+        let index = event_token as u32 as usize;
         let connection = &mut self.connections[index];
-        if connection.mark(index) != mark {
+        if connection.event_token(index) != event_token {
             return;
         }
-        connection.hung_up |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        connection.peer_closed |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         if connection.layers.is_some() {
             self.on_layered_event(index, flags);
         } else {
@@ -332,7 +333,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Continues with the bodies that were left in the last turn.
+    /// Continues to receive the bodies that were incomplete after the last turn.
     fn receive_unfinished(&mut self) {
         for _ in 0..self.unfinished.len() {
             let Some(index) = self.unfinished.pop_front() else { return };
@@ -349,7 +350,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Starts the due requests, beginning with the clients' own times.
+    /// Starts the due requests: first those of the clients' timers, then arrivals.
     fn start_due(&mut self) {
         for _ in 0..STARTS_AT_ONCE {
             if self.next_start_ns() > self.now_ns {
@@ -367,9 +368,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Setting the timer again also clears its event, so that it need not be read.
+    /// Sets the timer. This also clears its event, so that the timer need not be read.
     fn set_timer(&mut self, at_ns: u64) -> Result<(), PlanError> {
-        // 0 would not be a moment long ago but a timer that is off.
+        // The value 0 would disarm the timer.
         let once = Itimerspec { it_interval: NO_WAIT, it_value: timespec(at_ns.max(1)) };
         self.timer_ns = at_ns;
         match timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once) {
@@ -379,15 +380,15 @@ impl<'a> Engine<'a> {
     }
 
     fn finish(mut self) -> ThreadOutcome {
-        self.note_window_edges();
+        self.record_window_edges();
         self.publish_progress();
         self.connections.iter_mut().for_each(Connection::close);
         if let LoadModel::Open(arrivals) = self.load_model {
-            for arrival in arrivals.left_over(self.stop_ns) {
+            for arrival in arrivals.into_unstarted(self.stop_ns) {
                 self.record.unsent(arrival.at_ns);
             }
         }
-        // A run that is over before its window counts to here.
+        // If the run ended before the end of its window, the window ends here.
         let end = self.window_end.unwrap_or_else(ThreadTime::read);
         let start = self.window_start.unwrap_or(end);
         let (user_s, system_s) = end.user_and_system_s_since(&start);

@@ -1,4 +1,4 @@
-//! Latencies as text that other tools read: HdrHistogram's log of intervals and its text of percentiles.
+//! The export of latencies for other tools: HdrHistogram's interval log and its percentile distribution.
 
 use crate::outcome::Outcome;
 use hdrhistogram::Histogram;
@@ -7,8 +7,8 @@ use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-/// The time line as a log of intervals (format 1.3), one histogram for each second in nanoseconds; the
-/// largest value of each line is in milliseconds, as usual.
+/// The time line as an interval log (format 1.3), one histogram in nanoseconds for each second; the maximum
+/// in each line is in milliseconds, as usual.
 pub fn interval_log(outcome: &Outcome, started: SystemTime) -> Vec<u8> {
     let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut builder = IntervalLogWriterBuilder::new();
@@ -32,8 +32,8 @@ pub fn interval_log(outcome: &Outcome, started: SystemTime) -> Vec<u8> {
     text
 }
 
-/// The curve of percentiles (.hgrm): values in milliseconds, five steps for each halving of what is left to
-/// 100 %.
+/// The percentile distribution (.hgrm): values in milliseconds, five steps for each halving of the distance
+/// to 100 %.
 pub fn percentile_text(latency_ns: &Histogram<u64>) -> String {
     let mut text =
         format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curve_ends_with_the_largest_value_and_all_of_them() {
+    fn the_distribution_ends_with_the_largest_value_and_the_total_count() {
         let mut histogram = Histogram::new(3).expect("three digits are within the limits");
         (1..=1000).for_each(|ms| histogram.record(ms * 1_000_000).expect("it resizes itself"));
         let text = percentile_text(&histogram);

@@ -1,14 +1,15 @@
-//! The header fields of a request: the engine's own, those of the plan, and those of the request itself.
+//! The header fields of a request: those of the engine, of the plan, and of the request itself.
 
 use crate::plan::{ConnectionUse, Plan, PlannedRequest};
 use crate::target::HttpVersion;
 use crate::target::Target;
 use crate::websocket::handshake_fields;
 
-/// A header field of this side.
+/// A header field of a request: name and value.
 pub(crate) type Field = (String, String);
 
-/// The fields of a request. A field of the plan replaces ours of the same name, and one of the request both.
+/// The fields of a request. A field of the plan replaces the engine's field with the same name; a field of
+/// the request replaces both.
 pub(crate) fn header_fields(
     plan: &Plan,
     request: &PlannedRequest,
@@ -53,7 +54,7 @@ pub(crate) fn field(name: &str, value: &str) -> Field {
     (name.to_string(), value.to_string())
 }
 
-/// Adds fields, `name: value`, and replaces those of the same names.
+/// Adds fields, `name: value`, and replaces fields with the same names.
 pub(crate) fn replace(fields: &mut Vec<Field>, given: &[String]) {
     let given: Vec<(&str, &str)> = given.iter().filter_map(|header| header.split_once(':')).collect();
     fields.retain(|(name, _)| !given.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));

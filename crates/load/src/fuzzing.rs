@@ -1,5 +1,5 @@
-//! What the fuzz targets in `fuzz/` call: bytes of a server go through the readers of answers, whole and in
-//! pieces, and must mean the same. Not part of the interface.
+//! The functions that the fuzz targets in `fuzz/` call. They pass bytes of a server to the readers of
+//! answers, as a whole and in pieces, and compare the results. They are not part of the interface.
 
 use crate::answer::AnswerReader;
 use crate::choice::Random;
@@ -13,18 +13,18 @@ use crate::websocket_plan::WebSocketPlan;
 use std::sync::Arc;
 use touchstone_http::response::ResponseHead;
 
-/// Any bytes as answers of HTTP/1.
+/// Reads any bytes as an answer of HTTP/1.
 pub fn http1_answer(bytes: &[u8], piece: usize, is_head: bool) {
     let read = |piece: usize| {
         let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
         reader.reset(is_head);
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (received, behind) = rest.split_at(piece.min(rest.len()));
+            let (received, after) = rest.split_at(piece.min(rest.len()));
             match reader.receive(received, &mut head, &mut ()) {
-                Ok(None) => rest = behind,
-                // What follows a whole answer is malformed, in whichever piece it comes.
-                Ok(Some(answer)) if behind.is_empty() => return Ok(Some(answer)),
+                Ok(None) => rest = after,
+                // Bytes after a complete answer are malformed, in the same piece or a later one.
+                Ok(Some(answer)) if after.is_empty() => return Ok(Some(answer)),
                 Ok(Some(_)) | Err(_) => return Err(()),
             }
         }
@@ -33,7 +33,7 @@ pub fn http1_answer(bytes: &[u8], piece: usize, is_head: bool) {
     assert_eq!(read(usize::MAX), read(piece.max(1)));
 }
 
-/// Any bytes as the output of an HTTP/2 server to a client with two active requests.
+/// Reads any bytes as the output of an HTTP/2 server to a client with two active requests.
 pub fn http2_answers(bytes: &[u8], piece: usize) {
     let mut plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
     plan.version = HttpVersion::Http2;
@@ -59,8 +59,8 @@ pub fn http2_answers(bytes: &[u8], piece: usize) {
     assert_eq!(read(bytes.len().max(1)), read(piece.max(1)));
 }
 
-/// Any bytes as what a server sends to a client that has asked for a WebSocket; `is_open`: after the answer
-/// that opens it.
+/// Reads any bytes as the output of a server to a client that has requested a WebSocket; `is_open`: after the
+/// answer that opens it.
 pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
     let plan = WebSocketPlan {
         sends: Some(3),
@@ -74,7 +74,7 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
     let read = |piece: usize| {
         let (mut socket, mut random) = (WebSocket::default(), Random::of_client(1, 0));
         let mut websocket_output = WebSocketOutput::default();
-        socket.ask(&setup, None, &mut [], &mut random);
+        socket.start_handshake(&setup, None, &mut [], &mut random);
         let opening = if is_open { socket.opening_answer() } else { String::new() };
         let all = [opening.as_bytes(), bytes].concat();
         let mut after = Ok(ReceiveOutcome::Continue);
@@ -84,12 +84,12 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
                 break;
             }
         }
-        // An answer that does not open a WebSocket is returned with its received bytes.
+        // The received bytes of an answer that does not open a WebSocket depend on the pieces.
         let after = match after {
             Ok(ReceiveOutcome::Refused(_)) => Ok(ReceiveOutcome::Refused(Vec::new())),
             after => after,
         };
-        (after, websocket_output.notes, websocket_output.out)
+        (after, websocket_output.events, websocket_output.out)
     };
     assert_eq!(read(usize::MAX), read(piece.max(1)));
 }
@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn malformed_bytes_without_a_line_end_are_so_in_pieces_too() {
+    fn malformed_bytes_without_a_line_end_are_malformed_in_pieces() {
         super::http1_answer(b"H\0", 1, false);
     }
 

@@ -1,4 +1,4 @@
-//! The header section of a request in HTTP/2 and HTTP/3, compressed before the run.
+//! The header section of a request in HTTP/2 and HTTP/3, encoded before the run.
 
 use crate::fields::{Field, field, own_fields, pseudo_method_and_scheme, replace};
 use crate::plan::{Plan, PlannedRequest};
@@ -10,24 +10,24 @@ use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, Decoder, Encoder, FieldLis
 use touchstone_http::h3::frame::{FrameType, append};
 use touchstone_http::h3::qpack;
 
-/// The same header section in the forms for the states of a connection's compression.
+/// The encodings of one header section for the states of a connection's dynamic table.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderBlocks {
-    /// Puts the fields that all requests of the target share into the server's table. `None` if that is not
-    /// possible.
+    /// Inserts the fields that all requests of the target share into the server's table; `None` if this is
+    /// not possible.
     pub(crate) first: Option<Vec<u8>>,
-    /// Refers to them and changes no table, so it is the same every time.
+    /// Refers to these fields and does not change the table, so that it can be sent repeatedly.
     pub(crate) later: Vec<u8>,
-    /// Refers to no table at all.
+    /// Does not use the dynamic table.
     pub(crate) without_table: Vec<u8>,
-    /// The body; empty: none.
+    /// The body, if any.
     pub(crate) body: Option<Arc<[u8]>>,
-    /// HTTP/3: all frames of the request.
+    /// HTTP/3: the frames of the request.
     pub(crate) h3: Arc<[u8]>,
 }
 
 impl HeaderBlocks {
-    /// Whether the request is one of HTTP/1.
+    /// Whether it contains no encoding, because the request is one of HTTP/1.
     pub(crate) fn is_empty(&self) -> bool {
         self.without_table.is_empty() && self.h3.is_empty()
     }
@@ -56,7 +56,7 @@ impl HeaderBlocks {
         let mut blocks =
             HeaderBlocks { without_table, body: request.body.clone(), ..HeaderBlocks::default() };
 
-        // A request that replaces a common field cannot share the table with the others.
+        // A request that replaces a common field cannot use the entries of the table.
         let shares = all[..common.len().min(all.len())] == common[..];
         if !shares {
             return blocks;
@@ -76,8 +76,8 @@ impl HeaderBlocks {
     }
 }
 
-/// Whether the second block changes the table after the first one: fields that are too large for it together
-/// do so each time.
+/// Whether the second block changes the table after the first one, as it does if the fields together are too
+/// large for the table.
 fn changes_table(first: &[u8], later: &[u8]) -> bool {
     let (mut decoder, mut fields) = (Decoder::new(), FieldList::new());
     let limits = ListLimits { bytes: 0, fields: 0 };
@@ -88,7 +88,8 @@ fn changes_table(first: &[u8], later: &[u8]) -> bool {
     }
 }
 
-/// A request of HTTP/3 as one piece: the HEADERS frame with its field section, and the body in a DATA frame.
+/// The frames of a request in HTTP/3: the HEADERS frame with the field section, and a DATA frame with the
+/// body.
 pub(crate) fn http3_request(section: &[u8], body: &[u8]) -> Arc<[u8]> {
     let mut bytes = Vec::with_capacity(section.len() + body.len() + 20);
     append(FrameType::HEADERS, section, &mut bytes);
@@ -98,14 +99,14 @@ pub(crate) fn http3_request(section: &[u8], body: &[u8]) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// A field section as a block that refers to no table.
+/// A header block that does not use the dynamic table.
 fn block(parts: &[&[Field]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     parts.iter().for_each(|fields| encode_fields_block(as_bytes(fields), &mut bytes));
     bytes
 }
 
-/// The Host field is `:authority` in HTTP/2, and comes first with the other pseudo-header fields.
+/// Converts the Host field to `:authority`, which precedes the other fields as the pseudo-header fields do.
 fn with_authority(fields: &[Field]) -> Vec<Field> {
     let is_host = |(name, _): &&Field| name.eq_ignore_ascii_case("host");
     let authority = fields.iter().filter(is_host).map(|(_, value)| field(":authority", value));

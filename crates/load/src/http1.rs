@@ -1,5 +1,5 @@
-//! HTTP/1 straight on a socket: the shortest way, which most runs take. A connection has one client, and the
-//! client's state is the connection's.
+//! HTTP/1 without TLS, directly on the socket. This is the fastest path, and the one of most runs. A
+//! connection has one client, whose state is also that of the connection.
 
 use crate::answer::{AtClose, Malformed};
 use crate::client::{ClientState, Phase};
@@ -11,20 +11,21 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-/// Full receive buffers that one connection may take in before the others have their turn.
+/// The most full receive buffers that one connection processes in a turn.
 pub(crate) const RECEIVES_AT_ONCE: usize = 16;
-/// Connections whose first requests are sent one after the other. Enough to share the cost of waking the
-/// server, and few enough that the first of them does not wait long for the others.
+/// The number of connections whose first requests are sent together. Enough to share the cost of waking the
+/// server, and few enough that the first request is not delayed for long.
 const FIRST_SENDS_AT_ONCE: usize = 32;
 
 impl Engine<'_> {
     pub(crate) fn on_plain_event(&mut self, index: usize, flags: EventFlags) {
         let connection = &mut self.connections[index];
         let client = connection.first_client;
-        if self.clients[client].connection != index || self.clients[client].state == ClientState::Resting {
-            // Nothing was asked, so the server has closed the connection, or said why it is about to (RFC
-            // 9110, section 15.5.9). Neither is an error; the next request makes a new connection.
-            if connection.hung_up || flags.contains(EventFlags::IN) {
+        if self.clients[client].connection != index || self.clients[client].state == ClientState::Idle {
+            // No request is active: the server has closed the connection, or sent the reason why it will
+            // close it (RFC 9110, section 15.5.9). Neither is an error; the next request opens a new
+            // connection.
+            if connection.peer_closed || flags.contains(EventFlags::IN) {
                 connection.close();
             }
             return;
@@ -32,18 +33,18 @@ impl Engine<'_> {
         match self.clients[client].state {
             ClientState::Waiting | ClientState::Sending => {
                 self.send(client);
-                // An answer can come before the whole request is sent.
+                // An answer can arrive before the whole request is sent.
                 if self.clients[client].state == ClientState::Sending && flags.contains(EventFlags::IN) {
                     self.receive(index);
                 }
             }
-            // A connection that waits for its turn to continue receiving has it soon anyway.
+            // The connection will continue to receive in its next turn.
             _ if connection.unfinished => {}
             _ => self.receive(index),
         }
     }
 
-    /// What is left to send of the client's request.
+    /// The unsent part of the client's request.
     fn unsent_bytes(&self, client: usize) -> &[u8] {
         let client = &self.clients[client];
         let request = &self.shared.requests[client.request];
@@ -60,8 +61,8 @@ impl Engine<'_> {
         &bytes[client.sent..]
     }
 
-    /// Sends what is left of the client's request. The connection is known to be made once the first byte was
-    /// taken.
+    /// Sends the unsent part of the client's request. The connection is established when the socket has
+    /// accepted the first byte.
     pub(crate) fn send(&mut self, client: usize) {
         let index = self.clients[client].connection;
         let bytes = self.unsent_bytes(client);
@@ -90,7 +91,7 @@ impl Engine<'_> {
             Err(error) if connection.phase == Phase::Connecting => {
                 self.fail(client, Failure::system(ErrorKind::Connect, error));
             }
-            Err(_) => self.plain_broken(index),
+            Err(_) => self.on_plain_error(index),
         }
     }
 
@@ -101,11 +102,11 @@ impl Engine<'_> {
             let connection = &self.connections[index];
             let Some(socket) = &connection.socket else { return };
             let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((0, _)) => return self.plain_ended(index),
+                Ok((0, _)) => return self.on_plain_close(index),
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
-                Err(_) => return self.plain_broken(index),
+                Err(_) => return self.on_plain_error(index),
             };
             let client = &mut self.clients[owner];
             let head = &mut self.heads[client.request];
@@ -120,7 +121,7 @@ impl Engine<'_> {
                     let answer = client.answer.answer();
                     return self.end_stream(owner, &answer);
                 }
-                Ok(None) if received < self.buffer.len() && !connection.hung_up => return,
+                Ok(None) if received < self.buffer.len() && !connection.peer_closed => return,
                 Ok(None) => {}
                 Err(Malformed) => return self.fail(owner, ErrorKind::Malformed),
             }
@@ -131,26 +132,27 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends the first request of the connection together with those of others.
-    pub(crate) fn send_first_later(&mut self, index: usize) {
-        self.unsent.push(index);
-        if self.unsent.len() >= FIRST_SENDS_AT_ONCE {
-            self.send_all_first();
+    /// Queues the first request of the connection, to be sent together with those of other connections.
+    pub(crate) fn queue_first_request(&mut self, index: usize) {
+        self.first_sends.push(index);
+        if self.first_sends.len() >= FIRST_SENDS_AT_ONCE {
+            self.send_first_requests();
         }
     }
 
-    /// Sends the first request of every connection that was begun.
-    pub(crate) fn send_all_first(&mut self) {
-        // Nothing is added meanwhile: a client whose first send fails pauses before it connects again.
-        for position in 0..self.unsent.len() {
-            self.send_first(self.unsent[position]);
+    /// Sends the queued first requests.
+    pub(crate) fn send_first_requests(&mut self) {
+        // The list does not grow during the loop: a client whose first send fails pauses before it connects
+        // again.
+        for position in 0..self.first_sends.len() {
+            self.send_first_request(self.first_sends[position]);
         }
-        self.unsent.clear();
+        self.first_sends.clear();
     }
 
-    /// Sends the first request of a connection. Where the handshake is over, this succeeds; else the socket's
-    /// event tells when to try again.
-    pub(crate) fn send_first(&mut self, index: usize) {
+    /// Sends the first request of a connection. This succeeds if the TCP handshake is done; otherwise an
+    /// event of the socket reports when it is.
+    pub(crate) fn send_first_request(&mut self, index: usize) {
         let connection = &self.connections[index];
         let client = connection.first_client;
         let bytes = self.unsent_bytes(client);
@@ -173,44 +175,44 @@ impl Engine<'_> {
             }
             Err(error) => return self.fail(client, Failure::system(ErrorKind::Connect, error)),
         }
-        // Registered after the send: a socket that is registered for output while it is writable produces
-        // useless events.
+        // The socket is registered after the send, because a writable socket that is registered for output
+        // produces an unneeded event.
         let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         if self.clients[client].state != ClientState::Receiving {
             interest |= EventFlags::OUT;
         }
         let connection = &self.connections[index];
-        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
-        if epoll::add(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+        let (event_token, Some(socket)) = (connection.event_token(index), &connection.socket) else { return };
+        if epoll::add(&self.epoll, socket, EventData::new_u64(event_token), interest).is_err() {
             self.fail(client, ErrorKind::Connect);
         }
     }
 
-    /// Asks for an event when more can be sent. Requests are small: this is rare.
+    /// Registers the socket for an event when it is writable. Requests are small, so this is rare.
     fn await_writable(&mut self, index: usize) {
         let connection = &self.connections[index];
-        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
+        let (event_token, Some(socket)) = (connection.event_token(index), &connection.socket) else { return };
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(event_token), interest).is_err() {
             self.fail(connection.first_client, ErrorKind::Reset);
         }
     }
 
-    /// The server has ended the connection while a request was under way.
-    fn plain_ended(&mut self, index: usize) {
+    /// Handles the end of the connection during an active request.
+    fn on_plain_close(&mut self, index: usize) {
         let client = self.connections[index].first_client;
         match self.clients[client].answer.at_close() {
             AtClose::Complete(answer) => self.complete(client, &answer),
             AtClose::ShortBody => self.fail(client, ErrorKind::ShortBody),
-            AtClose::Nothing | AtClose::InHead => self.plain_broken(index),
+            AtClose::Nothing | AtClose::InHead => self.on_plain_error(index),
         }
     }
 
-    fn plain_broken(&mut self, index: usize) {
+    fn on_plain_error(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         connection.close();
         let (client, was_reused) = (connection.first_client, connection.reused);
-        let is_untouched = self.clients[client].answer.is_untouched();
-        self.broken(client, was_reused, is_untouched);
+        let is_unanswered = self.clients[client].answer.is_unanswered();
+        self.retry_or_fail(client, was_reused, is_unanswered);
     }
 }

@@ -1,6 +1,6 @@
-//! Connections with TLS, HTTP/2, or both between requests and the socket.
+//! Connections with layers between requests and the socket, such as TLS and HTTP/2.
 //!
-//! Output is collected on the connection and sent at the end of a turn, so that all requests of a turn on an
+//! Output is buffered on the connection and sent at the end of a turn, so that all requests of a turn on an
 //! HTTP/2 connection are sent in one write.
 
 use crate::answer::Malformed;
@@ -19,16 +19,16 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ops::Range;
 
-/// What becomes of a connection after something that was received.
+/// The state of a connection after received bytes were processed.
 enum ReceiveOutcome {
-    /// More may follow.
+    /// More bytes may follow.
     Continue,
-    /// It is over, or there is nothing more to receive.
+    /// The connection has ended, or no more bytes are expected.
     Done,
 }
 
 impl Engine<'_> {
-    /// The layers of a connection; one that has none is never asked.
+    /// The layers of a connection. Connections without layers do not use this method.
     pub(crate) fn layers(&mut self, index: usize) -> &mut Layers {
         self.connections[index].layers.get_or_insert_default()
     }
@@ -53,17 +53,17 @@ impl Engine<'_> {
 
     // ---- starting
 
-    /// The socket is connecting: the first bytes to be sent are prepared.
+    /// Prepares the first output while the socket is connecting.
     pub(crate) fn begin_layers(&mut self, index: usize) {
         let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         if let Some(setup) = &mut self.targets[connection.target].tls {
-            let (config, name) = setup.next();
+            let (config, name) = setup.next_connection();
             match TlsConnection::begin(config, name, &mut layers.out) {
                 Ok(tls) => layers.tls = Some(tls),
-                Err(failure) => return self.tls_failed(index, failure),
+                Err(failure) => return self.fail_tls(index, failure),
             }
         } else {
             if is_http2 {
@@ -72,15 +72,15 @@ impl Engine<'_> {
             self.start_waiting(index);
         }
         let connection = &self.connections[index];
-        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
+        let (event_token, Some(socket)) = (connection.event_token(index), &connection.socket) else { return };
         let interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::add(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+        if epoll::add(&self.epoll, socket, EventData::new_u64(event_token), interest).is_err() {
             return self.fail_layered(index, ErrorKind::Connect);
         }
         self.flush(index);
     }
 
-    /// The client's request is put on its connection as soon as possible.
+    /// Queues the client's request, and starts it if its connection is ready.
     pub(crate) fn send_layered(&mut self, client: usize, now_ns: u64) {
         let index = self.clients[client].connection;
         self.clients[client].state = ClientState::Waiting;
@@ -97,7 +97,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Puts waiting requests onto the connection, as many as it takes.
+    /// Starts waiting requests, as many as the connection allows.
     pub(crate) fn start_waiting(&mut self, index: usize) {
         loop {
             let connection = &mut self.connections[index];
@@ -139,7 +139,7 @@ impl Engine<'_> {
                     layers.pipeline.push_back(client);
                 }
                 if request.websocket.is_some() {
-                    self.ask_for_websocket(index, client, start);
+                    self.request_websocket(index, client, start);
                 }
             } else {
                 return;
@@ -152,7 +152,7 @@ impl Engine<'_> {
 
     // ---- sending
 
-    /// Sends the collected output of the last turn.
+    /// Sends the buffered output of the last turn.
     pub(crate) fn flush_dirty(&mut self) {
         while let Some(index) = self.dirty.pop() {
             self.layers(index).is_dirty = false;
@@ -168,7 +168,7 @@ impl Engine<'_> {
             return self.drive_quic(index);
         }
         if let Err(failure) = layers.seal() {
-            return self.tls_failed(index, failure);
+            return self.fail_tls(index, failure);
         }
         while layers.sent < layers.out.len() {
             match send(socket, &layers.out[layers.sent..], SendFlags::NOSIGNAL) {
@@ -178,7 +178,7 @@ impl Engine<'_> {
                 Err(error) if connection.phase == Phase::Connecting => {
                     return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
-                Err(_) => return self.layered_ended(index),
+                Err(_) => return self.on_layered_close(index),
             }
             if connection.phase == Phase::Connecting {
                 connection.phase = if layers.tls.is_some() { Phase::Handshaking } else { Phase::Open };
@@ -193,7 +193,7 @@ impl Engine<'_> {
 
     fn await_writable_layered(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        let mark = connection.mark(index);
+        let event_token = connection.event_token(index);
         let layers = connection.layers.get_or_insert_default();
         if layers.awaits_writable {
             return;
@@ -201,7 +201,7 @@ impl Engine<'_> {
         layers.awaits_writable = true;
         let Some(socket) = &connection.socket else { return };
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(event_token), interest).is_err() {
             self.fail_layered(index, ErrorKind::Reset);
         }
     }
@@ -217,7 +217,7 @@ impl Engine<'_> {
             self.flush(index);
         }
         let connection = &self.connections[index];
-        if !connection.unfinished && (flags.contains(EventFlags::IN) || connection.hung_up) {
+        if !connection.unfinished && (flags.contains(EventFlags::IN) || connection.peer_closed) {
             self.receive_layered(index);
         }
         self.flush_dirty();
@@ -231,21 +231,21 @@ impl Engine<'_> {
             let connection = &self.connections[index];
             let Some(socket) = &connection.socket else { return };
             let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((0, _)) => return self.layered_ended(index),
+                Ok((0, _)) => return self.on_layered_close(index),
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
                 Err(error) if connection.phase == Phase::Connecting => {
                     return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
-                Err(_) => return self.layered_ended(index),
+                Err(_) => return self.on_layered_close(index),
             };
             let (is_full, generation) = (received == self.buffer.len(), connection.generation);
             let after = self.take_layered(index, received);
             if matches!(after, ReceiveOutcome::Done) || self.connections[index].generation != generation {
                 return;
             }
-            if !is_full && !self.connections[index].hung_up {
+            if !is_full && !self.connections[index].peer_closed {
                 return;
             }
         }
@@ -269,9 +269,9 @@ impl Engine<'_> {
         let taken = match tls.receive(&mut self.buffer[..received], &mut self.plaintext, &mut layers.out) {
             Ok(taken) => taken,
             Err(failure) => {
-                // The alert that says why goes out if it can be taken at once.
+                // The alert with the reason is sent if the socket accepts it at once.
                 self.flush(index);
-                self.tls_failed(index, failure);
+                self.fail_tls(index, failure);
                 return ReceiveOutcome::Done;
             }
         };
@@ -290,14 +290,14 @@ impl Engine<'_> {
         self.plaintext = plaintext;
         match after {
             ReceiveOutcome::Continue if taken.closed && self.connections[index].generation == generation => {
-                self.layered_ended(index);
+                self.on_layered_close(index);
                 ReceiveOutcome::Done
             }
             after => after,
         }
     }
 
-    /// The TLS handshake is done: the connection takes requests. False if it is of no use.
+    /// Starts requests after the TLS handshake. Returns false if the connection cannot be used.
     fn end_handshake(&mut self, index: usize) -> bool {
         let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
@@ -306,14 +306,11 @@ impl Engine<'_> {
         let layers = connection.layers.get_or_insert_default();
         let Some(tls) = &layers.tls else { return false };
         let handshake_ns = now_ns.saturating_sub(connection.connect_returned_ns);
-        self.record.shaken_hands(now_ns, handshake_ns, tls.is_resumed());
+        self.record.handshake_completed(now_ns, handshake_ns, tls.is_resumed());
         connection.phase = Phase::Open;
         if is_http2 {
             if tls.protocol() != Some(b"h2") {
-                self.tls_failed(
-                    index,
-                    TlsFailure("the server does not agree to HTTP/2 (ALPN h2)".to_string()),
-                );
+                self.fail_tls(index, TlsFailure("the server did not select HTTP/2 (ALPN h2)".to_string()));
                 return false;
             }
             layers.h2 = Some(Http2::new(slots, &mut layers.frames));
@@ -358,7 +355,7 @@ impl Engine<'_> {
             self.on_stream_event(first_client, event);
         }
         self.stream_events = events;
-        self.end_full_streams(index);
+        self.end_complete_streams(index);
         if let Err(ConnectionBroken) = received {
             self.fail_layered(index, ErrorKind::Malformed);
             return ReceiveOutcome::Done;
@@ -384,7 +381,7 @@ impl Engine<'_> {
         let owner = self.connections[index].first_client;
         let client = &mut self.clients[owner];
         if client.connection != index || client.state != ClientState::Receiving {
-            // Nothing was asked: the server says why it is about to close the connection.
+            // No request is active: the server sends the reason why it will close the connection.
             self.connections[index].close();
             return ReceiveOutcome::Done;
         }

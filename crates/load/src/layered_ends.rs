@@ -1,4 +1,4 @@
-//! How connections with TLS, HTTP/2 or HTTP/3 end, and what becomes of the requests on them.
+//! The end of connections with layers, and of the requests on them.
 
 use crate::answer::AtClose;
 use crate::client::{ClientState, Phase};
@@ -9,8 +9,8 @@ use crate::outcome::ErrorKind;
 use crate::tls::TlsFailure;
 
 impl Engine<'_> {
-    /// The server has ended the connection, or it broke.
-    pub(crate) fn layered_ended(&mut self, index: usize) {
+    /// Handles a connection that the server closed or that failed.
+    pub(crate) fn on_layered_close(&mut self, index: usize) {
         let group = self.group(index);
         let connection = &mut self.connections[index];
         match connection.phase {
@@ -18,33 +18,33 @@ impl Engine<'_> {
             Phase::Connecting => return self.fail_layered(index, ErrorKind::Connect),
             Phase::Handshaking => {
                 let text = "the server ended the connection in the handshake".to_string();
-                return self.tls_failed(index, TlsFailure(text));
+                return self.fail_tls(index, TlsFailure(text));
             }
             Phase::Open => {}
         }
-        if self.cut_websocket(index) {
+        if self.fail_unclosed_websocket(index) {
             return;
         }
         let connection = &mut self.connections[index];
         let was_reused = connection.reused;
         let layers = connection.layers.get_or_insert_default();
-        let untouched = |client: usize| match (&layers.h2, &layers.h3) {
-            (Some(h2), _) => h2.is_untouched(client - group.start),
-            (_, Some(h3)) => h3.is_untouched(client - group.start),
-            _ => self.clients[client].answer.is_untouched(),
+        let unanswered = |client: usize| match (&layers.h2, &layers.h3) {
+            (Some(h2), _) => h2.is_unanswered(client - group.start),
+            (_, Some(h3)) => h3.is_unanswered(client - group.start),
+            _ => self.clients[client].answer.is_unanswered(),
         };
         let is_on_it = |client: &usize| {
             self.clients[*client].connection == index && self.clients[*client].state == ClientState::Receiving
         };
         let is_http1 = layers.h2.is_none() && layers.h3.is_none();
-        let victims: Vec<(usize, bool)> =
-            group.clone().filter(is_on_it).map(|client| (client, untouched(client))).collect();
+        let affected: Vec<(usize, bool)> =
+            group.clone().filter(is_on_it).map(|client| (client, unanswered(client))).collect();
         connection.close();
-        for (client, is_untouched) in victims {
+        for (client, is_unanswered) in affected {
             match self.clients[client].answer.at_close() {
                 AtClose::Complete(answer) if is_http1 => self.complete(client, &answer),
                 AtClose::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
-                _ => self.broken(client, was_reused, is_untouched),
+                _ => self.retry_or_fail(client, was_reused, is_unanswered),
             }
         }
         let connection = &self.connections[index];
@@ -53,27 +53,27 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends all that is under way on a connection, or waits for it, as failed.
+    /// Closes a connection. Its active and waiting requests fail.
     pub(crate) fn fail_layered(&mut self, index: usize, failure: impl Into<Failure>) {
         let failure = failure.into();
         let group = self.group(index);
         self.connections[index].close();
         self.layers(index).waiting.clear();
         let is_on_it = |client: &usize| {
-            self.clients[*client].connection == index && self.clients[*client].state != ClientState::Resting
+            self.clients[*client].connection == index && self.clients[*client].state != ClientState::Idle
         };
-        let victims: Vec<usize> = group.filter(is_on_it).collect();
-        for client in victims {
+        let affected: Vec<usize> = group.filter(is_on_it).collect();
+        for client in affected {
             self.end_failed(client, failure);
         }
     }
 
-    pub(crate) fn tls_failed(&mut self, index: usize, failure: TlsFailure) {
+    pub(crate) fn fail_tls(&mut self, index: usize, failure: TlsFailure) {
         self.record.tls_error.get_or_insert(failure.0);
         self.fail_layered(index, ErrorKind::Tls);
     }
 
-    /// Gives one request up; those of others on the connection continue.
+    /// Cancels one request; the other requests on the connection continue.
     pub(crate) fn abandon_layered(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;
         let connection = &mut self.connections[index];
@@ -81,7 +81,7 @@ impl Engine<'_> {
         let is_open = connection.phase == Phase::Open;
         let layers = connection.layers.get_or_insert_default();
         layers.waiting.retain(|waiting| *waiting != client);
-        let nobody_waits = layers.waiting.is_empty();
+        let has_waiters = !layers.waiting.is_empty();
         match (&mut layers.h2, &mut layers.h3) {
             (Some(h2), _) if is_open => {
                 h2.cancel(slot, &mut layers.frames);
@@ -91,8 +91,9 @@ impl Engine<'_> {
                 h3.cancel(slot);
                 self.mark_dirty(index);
             }
-            // It took too long to be made.
-            _ if !is_open && !nobody_waits => {}
+            // The connection was not established within the time limit of this request; other clients still
+            // wait for it.
+            _ if !is_open && has_waiters => {}
             _ if layers.pipeline.len() > 1 => return self.abandon_pipeline(client, failure),
             _ => connection.close(),
         }

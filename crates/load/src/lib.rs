@@ -1,10 +1,9 @@
-//! The load engine: virtual clients on pinned cores, every latency kept.
+//! The load engine: virtual clients on pinned cores, with a record of every latency.
 //!
-//! One [`Plan`] describes one measured load (one WebBench *mix*): which requests, how many virtual clients,
-//! kept or new connections, ramps, length. [`run`] carries it out with one event loop a core and returns an
-//! [`Outcome`]: counts, bytes, errors by kind, and the whole latency distribution, for all clients and for
-//! each.
-//! The crate knows nothing of suites, servers or reports; those are the lab's.
+//! One [`Plan`] describes one measured load (one WebBench *mix*): the requests, the number of virtual
+//! clients, kept or new connections, ramps, length. [`run`] executes it with one event loop on each core and
+//! returns an [`Outcome`]: counts, bytes, errors by kind, and the whole latency distribution, for all clients
+//! and for each. The crate does not depend on suites, servers or reports; these belong to the lab.
 
 mod abort;
 mod answer;
@@ -76,7 +75,7 @@ pub use check::{
 pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
-pub use digits::thousands_apart;
+pub use digits::with_thousands_separators;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{

@@ -1,14 +1,13 @@
-//! The outcomes of a plan's portions become the outcome of the plan: counts and histograms by addition,
-//! nothing averaged.
+//! Merges the outcomes of a plan's portions. Counts and histograms are added, and no averages are computed.
 
-use crate::failure::merge_told;
+use crate::failure::merge_error_reasons;
 use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
 use crate::plan::Plan;
 use crate::portion::Portion;
 use hdrhistogram::{Counter, Histogram};
 use std::fmt;
 
-/// Why outcomes cannot be those of one plan.
+/// The reason why outcomes cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeError(pub String);
 
@@ -20,11 +19,11 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// What one machine brings back: its name, its part of the plan, and its outcome.
+/// The result of one machine: its name, its part of the plan, and its outcome.
 pub type MachineOutcome = (String, Portion, Outcome);
 
-/// The outcome of the plan. Clients are in their order in the plan; those of a portion that is missing are
-/// left out. `None` when there is no outcome at all.
+/// Returns the outcome of the plan. Clients are in the order of the plan, without those of missing portions.
+/// `None` if `machines` is empty.
 pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcome>, MergeError> {
     let mut clients: Vec<(usize, ClientOutcome)> = Vec::with_capacity(plan.clients);
     let mut sum: Option<Outcome> = None;
@@ -32,16 +31,16 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
         let numbers: Vec<usize> = portion.clients(plan).flatten().collect();
         if numbers.len() != outcome.clients.len() {
             return Err(MergeError(format!(
-                "{machine} was to drive {} clients and tells of {}",
+                "{machine} reports {} clients instead of {}",
                 numbers.len(),
                 outcome.clients.len()
             )));
         }
         clients.extend(numbers.into_iter().zip(std::mem::take(&mut outcome.clients)));
-        name_sentences(&machine, &mut outcome);
+        prefix_machine_name(&machine, &mut outcome);
         match &mut sum {
             None => sum = Some(outcome),
-            Some(sum) => sum.take_in(outcome).map_err(|what| MergeError(format!("{machine}: {what}")))?,
+            Some(sum) => sum.add_outcome(outcome).map_err(|what| MergeError(format!("{machine}: {what}")))?,
         }
     }
     if let Some(sum) = &mut sum {
@@ -51,8 +50,8 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
     Ok(sum)
 }
 
-/// Says of which machine a sentence speaks.
-fn name_sentences(machine: &str, outcome: &mut Outcome) {
+/// Prefixes warnings and signs of saturation with the name of the machine.
+fn prefix_machine_name(machine: &str, outcome: &mut Outcome) {
     outcome.warnings.iter_mut().for_each(|warning| *warning = format!("{machine}: {warning}"));
     if let Saturation::Saturated(sign) = &mut outcome.saturation {
         *sign = format!("{machine}: {sign}");
@@ -60,13 +59,13 @@ fn name_sentences(machine: &str, outcome: &mut Outcome) {
 }
 
 impl Outcome {
-    /// Adds another machine's outcome, except for its clients.
-    fn take_in(&mut self, other: Outcome) -> Result<(), &'static str> {
+    /// Adds the outcome of another machine, except for its clients.
+    fn add_outcome(&mut self, other: Outcome) -> Result<(), &'static str> {
         if self.classes.len() != other.classes.len()
             || self.stages.len() != other.stages.len()
             || self.arrivals.is_some() != other.arrivals.is_some()
         {
-            return Err("its outcome is that of another plan");
+            return Err("its outcome belongs to another plan");
         }
         self.window = self.window.max(other.window);
         self.requests += other.requests;
@@ -77,7 +76,7 @@ impl Outcome {
         self.requests_by_class = self.classes.iter().map(|class| class.requests).collect();
         other.statuses.iter().for_each(|(status, count)| *self.statuses.entry(*status).or_default() += count);
         self.errors.add(&other.errors);
-        merge_told(&mut self.error_reasons, other.error_reasons);
+        merge_error_reasons(&mut self.error_reasons, other.error_reasons);
         self.bytes += other.bytes;
         self.body_bytes += other.body_bytes;
         self.connections += other.connections;
@@ -113,7 +112,7 @@ impl Outcome {
             sum.bytes += stage.bytes;
             add(&mut sum.latency_ns, &stage.latency_ns)?;
         }
-        self.take_in_intervals(other.intervals)?;
+        self.add_intervals(other.intervals)?;
         self.total_requests += other.total_requests;
         self.total_errors += other.total_errors;
         self.total_errors_by_kind.add(&other.total_errors_by_kind);
@@ -140,8 +139,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// Intervals of the same place in the run are added; a machine that ended early has fewer of them.
-    fn take_in_intervals(&mut self, intervals: Vec<Interval>) -> Result<(), &'static str> {
+    /// Adds the intervals with the same index. A machine that ended early has fewer intervals.
+    fn add_intervals(&mut self, intervals: Vec<Interval>) -> Result<(), &'static str> {
         for (place, interval) in intervals.into_iter().enumerate() {
             match self.intervals.get_mut(place) {
                 None => self.intervals.push(interval),
@@ -160,7 +159,7 @@ impl Outcome {
 
 fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) -> Result<(), &'static str> {
     if sum.sigfig() != other.sigfig() {
-        return Err("its histograms have another number of digits");
+        return Err("its histograms have a different number of digits");
     }
     sum.auto(true);
     sum.add(other).map_err(|_| "its histograms cannot be added")

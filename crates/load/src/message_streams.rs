@@ -1,31 +1,32 @@
-//! Answers that are streams of messages: messages are recorded, and a client with enough messages ends its
-//! answer.
+//! Answers that are streams of messages: the messages are recorded, and a client ends its answer after the
+//! planned number of messages.
 
 use crate::answer::Answer;
 use crate::client::ClientState;
 use crate::engine::Engine;
 
 impl Engine<'_> {
-    /// Notes the messages that have come for a client.
-    pub(crate) fn note_messages(&mut self, index: usize) {
+    /// Records the messages that a client has received.
+    pub(crate) fn record_messages(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let Some(messages) = client.retained.as_mut().and_then(|retained| retained.parts.messages.as_mut())
         else {
             return;
         };
-        for message in messages.take_notes() {
+        for message in messages.take_received() {
             self.record.message(client.started_ns, message);
         }
     }
 
-    /// The client has all messages that it wants: its answer counts as complete, and the rest of it is not
-    /// awaited.
+    /// Ends the answer of a client that has received the planned number of messages. The answer counts as
+    /// complete.
     pub(crate) fn end_stream(&mut self, index: usize, answer: &Answer) {
         self.complete(index, &Answer { keeps_connection: false, ..*answer });
     }
 
-    /// The same for the clients of a connection of HTTP/2 or 3, whose streams end and not the connection.
-    pub(crate) fn end_full_streams(&mut self, index: usize) {
+    /// The same for the clients of a connection of HTTP/2 or 3. Their streams end, and the connection remains
+    /// open.
+    pub(crate) fn end_complete_streams(&mut self, index: usize) {
         if self.record.messages.is_none() {
             return;
         }

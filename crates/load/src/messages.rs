@@ -1,59 +1,60 @@
-//! Messages within an answer: server-sent events, lines, and messages of gRPC. Each is noted when its last
-//! byte has come.
+//! Messages within an answer: server-sent events, lines, and gRPC messages. A message is recorded when its
+//! last byte is received.
 
 use crate::clock::now_ns;
 use serde::{Deserialize, Serialize};
 
-/// How the messages of an answer are told apart.
+/// The format of the messages of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessageForm {
-    /// Server-sent events: an empty line ends each (WHATWG HTML, section 9.2). Comments are not messages.
+    /// Server-sent events: an empty line ends each event (WHATWG HTML, section 9.2). Comments are not
+    /// messages.
     Events,
-    /// Lines that are not empty, as of newline-delimited JSON.
+    /// Non-empty lines, for example newline-delimited JSON.
     Lines,
-    /// gRPC: a byte, a length of four bytes, and the message. `grpc-status` must be 0.
+    /// gRPC: one byte of flags, a length of four bytes, and the message. `grpc-status` must be 0.
     Grpc,
 }
 
-/// What is expected of the messages of an answer.
+/// The expected messages of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePlan {
-    /// How they are told apart.
+    /// The format of the messages.
     pub form: MessageForm,
-    /// The client ends the answer after this number; `None`: the server ends it.
+    /// The client ends the answer after this number of messages; `None`: the server ends it.
     pub limit: Option<u64>,
 }
 
-/// A message of gRPC can have this many bytes; more is taken for a wrong frame.
+/// The most bytes of a gRPC message; a longer one is treated as malformed.
 const MAXIMUM_GRPC_BYTES: u32 = 256 * 1024 * 1024;
 
-/// When a message came, and how long after the one before it; the first after none.
+/// The time at which a message was received, and the time since the previous message, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MessageNote {
+pub(crate) struct ReceivedMessage {
     pub(crate) at_ns: u64,
     pub(crate) gap_ns: Option<u64>,
 }
 
-/// Finds the messages of one answer.
+/// Detects the messages of one answer.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
     plan: MessagePlan,
     state: State,
     count: u64,
     last_ns: u64,
-    notes: Vec<MessageNote>,
+    received: Vec<ReceivedMessage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Of events and lines: what the line and the event hold so far, and whether a CR ended the last line.
+    /// Events and lines: the content of the current line and event, and whether a CR ended the last line.
     Line {
         line_bytes: bool,
         is_comment: bool,
         event_lines: bool,
         after_return: bool,
     },
-    /// Of gRPC: bytes of the prefix, and the length so far.
+    /// gRPC: the received bytes of the prefix, and the length so far.
     Prefix {
         bytes: u8,
         length: u32,
@@ -62,7 +63,7 @@ enum State {
         left: u32,
     },
     /// The received bytes are invalid.
-    Wrong,
+    Malformed,
 }
 
 impl MessageReader {
@@ -73,19 +74,19 @@ impl MessageReader {
                 State::Line { line_bytes: false, is_comment: false, event_lines: false, after_return: false }
             }
         };
-        MessageReader { plan, state, count: 0, last_ns: 0, notes: Vec::new() }
+        MessageReader { plan, state, count: 0, last_ns: 0, received: Vec::new() }
     }
 
     pub(crate) fn form(&self) -> MessageForm {
         self.plan.form
     }
 
-    /// Takes the next part of the body.
+    /// Processes the next part of the body.
     pub(crate) fn take(&mut self, part: &[u8]) {
         self.take_at(part, now_ns());
     }
 
-    /// The same for a part that came at this time.
+    /// The same for a part that was received at this time.
     pub(crate) fn take_at(&mut self, part: &[u8], at_ns: u64) {
         let before = self.count;
         match self.state {
@@ -94,7 +95,7 @@ impl MessageReader {
         }
         for _ in before..self.count {
             let gap_ns = (self.last_ns > 0).then(|| at_ns.saturating_sub(self.last_ns));
-            self.notes.push(MessageNote { at_ns, gap_ns });
+            self.received.push(ReceivedMessage { at_ns, gap_ns });
             self.last_ns = at_ns;
         }
     }
@@ -134,7 +135,7 @@ impl MessageReader {
                     let byte = rest[0];
                     rest = &rest[1..];
                     if *bytes == 0 && byte > 1 {
-                        self.state = State::Wrong;
+                        self.state = State::Malformed;
                         return;
                     }
                     if *bytes > 0 {
@@ -143,8 +144,11 @@ impl MessageReader {
                     *bytes += 1;
                     if *bytes == 5 {
                         let left = *length;
-                        self.state =
-                            if left > MAXIMUM_GRPC_BYTES { State::Wrong } else { State::Message { left } };
+                        self.state = if left > MAXIMUM_GRPC_BYTES {
+                            State::Malformed
+                        } else {
+                            State::Message { left }
+                        };
                         self.end_message();
                     }
                 }
@@ -154,7 +158,7 @@ impl MessageReader {
                     rest = &rest[taken..];
                     self.end_message();
                 }
-                State::Wrong | State::Line { .. } => return,
+                State::Malformed | State::Line { .. } => return,
             }
         }
     }
@@ -166,29 +170,29 @@ impl MessageReader {
         }
     }
 
-    /// As many messages have come as the client wants.
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether the planned number of messages has been received.
+    pub(crate) fn has_reached_limit(&self) -> bool {
         self.plan.limit.is_some_and(|limit| self.count >= limit)
     }
 
-    /// A frame was wrong.
-    pub(crate) fn is_wrong(&self) -> bool {
-        self.state == State::Wrong
+    /// Whether a message was malformed.
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.state == State::Malformed
     }
 
-    /// The answer ends within a message.
-    pub(crate) fn is_cut(&self) -> bool {
+    /// Whether the received bytes end within a message.
+    pub(crate) fn ends_within_message(&self) -> bool {
         match self.state {
             State::Prefix { bytes, .. } => bytes > 0,
             State::Message { .. } => true,
             State::Line { line_bytes, .. } => line_bytes && self.plan.form == MessageForm::Lines,
-            State::Wrong => false,
+            State::Malformed => false,
         }
     }
 
     /// The messages that were received since the last call.
-    pub(crate) fn take_notes(&mut self) -> std::vec::Drain<'_, MessageNote> {
-        self.notes.drain(..)
+    pub(crate) fn take_received(&mut self) -> std::vec::Drain<'_, ReceivedMessage> {
+        self.received.drain(..)
     }
 }
 
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_lines_end_where_they_should() {
+    fn the_ends_of_events_and_lines_are_detected() {
         for (form, text, count) in [
             (MessageForm::Events, "data: a\n\ndata: b\n\n", 2),
             (MessageForm::Events, "data: a\r\ndata: b\r\n\r\nid: 1\r\n\r\n", 2),
@@ -215,23 +219,28 @@ mod tests {
         ] {
             assert_eq!(read(form, &[text.as_bytes()]).count, count, "{text:?}");
         }
-        assert!(read(MessageForm::Lines, &[b"a\nb"]).is_cut());
-        assert!(!read(MessageForm::Events, &[b"data"]).is_cut());
+        assert!(read(MessageForm::Lines, &[b"a\nb"]).ends_within_message());
+        assert!(!read(MessageForm::Events, &[b"data"]).ends_within_message());
     }
 
     #[test]
     fn messages_of_grpc_are_framed() {
         let good: &[u8] = &[0, 0, 0, 0, 2, 7, 7, 1, 0, 0, 0, 0, 0, 0, 0];
         let reader = read(MessageForm::Grpc, &[good]);
-        assert!(reader.count == 2 && reader.is_full() && reader.is_cut() && !reader.is_wrong());
-        assert!(read(MessageForm::Grpc, &[&[2]]).is_wrong());
-        assert!(read(MessageForm::Grpc, &[&[0, 255, 0, 0, 0]]).is_wrong());
-        assert!(!read(MessageForm::Grpc, &[&good[..12]]).is_cut());
+        assert!(
+            reader.count == 2
+                && reader.has_reached_limit()
+                && reader.ends_within_message()
+                && !reader.is_malformed()
+        );
+        assert!(read(MessageForm::Grpc, &[&[2]]).is_malformed());
+        assert!(read(MessageForm::Grpc, &[&[0, 255, 0, 0, 0]]).is_malformed());
+        assert!(!read(MessageForm::Grpc, &[&good[..12]]).ends_within_message());
     }
 
     proptest! {
         #[test]
-        fn pieces_mean_the_same(
+        fn the_result_does_not_depend_on_the_pieces(
             bytes in prop::collection::vec(
                 prop_oneof![Just(b'\n'), Just(b'\r'), Just(0), Just(b':'), any::<u8>()],
                 0..60,
@@ -243,7 +252,7 @@ mod tests {
                 let pieces: Vec<&[u8]> = bytes.chunks(piece).collect();
                 let parts = read(form, &pieces);
                 prop_assert_eq!((whole.count, whole.state), (parts.count, parts.state));
-                prop_assert_eq!(parts.notes.len() as u64, parts.count);
+                prop_assert_eq!(parts.received.len() as u64, parts.count);
             }
         }
     }

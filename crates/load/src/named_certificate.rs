@@ -1,9 +1,9 @@
-//! Servers whose own certificate is among those that the caller trusts: self-signed ones, as test servers
-//! have them.
+//! The verification of servers whose own certificate is among the trusted ones, such as test servers with
+//! self-signed certificates.
 //!
-//! Most tools make such a certificate as an authority's, and a server must not show an authority's
-//! certificate. Where exactly this certificate was named, that is no reason to refuse it; its validity and
-//! its name are still checked.
+//! Most tools create such a certificate as a CA certificate, and a server must not use a CA certificate as
+//! its own. If exactly this certificate is trusted, it is accepted nevertheless; its validity period and its
+//! name are still verified.
 
 use crate::target::Trust;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,7 +15,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Holds certificates against these authorities, and takes those that were named themselves.
+/// A verifier that checks certificates against these authorities, and also accepts the listed certificates
+/// themselves.
 pub(crate) fn named_certificates(
     trust: &Trust,
     roots: RootCertStore,
@@ -25,7 +26,7 @@ pub(crate) fn named_certificates(
         .build()
         .map_err(|error| format!("the certificate authorities cannot be used: {error}"))?;
     let Trust::Authorities(pem) = trust else { return Ok(authorities) };
-    // They were already parsed once without an error.
+    // They were parsed without an error before.
     let named = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
     Ok(Arc::new(NamedCertificates { authorities, named }))
 }
@@ -79,8 +80,8 @@ impl ServerCertVerifier for NamedCertificates {
     }
 }
 
-/// Whether the one fault is that the certificate is an authority's. webpki looks at the time before, so that
-/// it is good; the test of an expired certificate below holds it to that.
+/// Whether the only error is that the certificate is a CA certificate. webpki checks the validity period
+/// before this; the test with an expired certificate verifies that it does.
 fn is_authority(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {
@@ -98,7 +99,7 @@ mod tests {
 
     const NAME: &str = "www.example";
 
-    /// A certificate that claims to be an authority's, as `openssl req -x509` makes it.
+    /// A self-signed CA certificate, as `openssl req -x509` creates it.
     fn self_signed(change: impl Fn(&mut CertificateParams)) -> rcgen::Certificate {
         let mut parameters = CertificateParams::new([NAME.to_string()]).expect("a good name");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_was_named_is_taken_and_its_name_is_checked() {
+    fn a_trusted_certificate_is_accepted_and_its_name_is_verified() {
         for is_ca in [IsCa::Ca(BasicConstraints::Unconstrained), IsCa::NoCa, IsCa::ExplicitNoCa] {
             let own = self_signed(|parameters| parameters.is_ca = is_ca);
             assert!(verify(&own, &own, NAME).is_ok(), "{is_ca:?}: {:?}", verify(&own, &own, NAME));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_one_and_another_of_the_same_name_are_refused() {
+    fn expired_certificates_and_others_with_the_same_name_are_refused() {
         let expired = self_signed(|parameters| parameters.not_after = rcgen::date_time_ymd(2020, 1, 1));
         assert!(verify(&expired, &expired, NAME).is_err());
         let early = self_signed(|parameters| parameters.not_before = rcgen::date_time_ymd(4000, 1, 1));

@@ -1,4 +1,4 @@
-//! What a run measured.
+//! The measured figures of a run.
 
 use crate::value_summary::ValueSummary;
 use hdrhistogram::{Counter, Histogram};
@@ -6,50 +6,49 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Why requests failed, how many did, and the first of them.
+/// A reason of failed requests: its count, and the first request that failed with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorReason {
-    /// The kind, by its name in [`crate::ErrorCounts::by_kind`].
+    /// The name of the kind in [`crate::ErrorCounts::by_kind`].
     pub kind: String,
-    /// The reason in words.
+    /// The reason as text.
     pub reason: String,
-    /// Failures of the whole run, ramps included.
+    /// The number of failures in the whole run, ramps included.
     pub count: u64,
-    /// When the first one was seen, seconds from the start of the run.
+    /// The time of the first failure, in seconds since the start of the run.
     pub first_at_s: f64,
-    /// The first request that failed so: method and path.
+    /// Method and path of the first failed request.
     pub first_request: String,
-    /// The beginning of its answer, where that says why.
+    /// The beginning of its answer, if it explains the failure.
     pub first_answer: Option<String>,
 }
 
-/// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
+/// Failed requests by kind. A failed request is not included in rates, bytes and latencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
-    /// The connection was refused or could not be made.
+    /// The connection was refused or could not be established.
     pub connect: u64,
-    /// The connection was reset or broke in mid-answer.
+    /// The connection was reset, or closed before the end of the answer.
     pub reset: u64,
-    /// No complete answer within the time limit.
+    /// No complete answer was received within the time limit.
     pub timeout: u64,
-    /// The body ended before its Content-Length, or is not the length that the workload states.
+    /// The body ended before its Content-Length, or its length differs from that of the workload.
     pub short_body: u64,
-    /// A status that is not expected: outside 200 to 399, unless the workload says otherwise.
+    /// An unexpected status: outside 200 to 399, unless the workload sets the expected ones.
     pub bad_status: u64,
-    /// An answer that is not HTTP.
+    /// The answer is not HTTP.
     pub malformed: u64,
-    /// The TLS handshake failed or the session broke; or HTTP/2 was not agreed upon in it.
+    /// The TLS handshake failed, the session was aborted, or HTTP/2 was not negotiated.
     pub tls: u64,
-    /// A body whose hash is not the one that the workload states.
+    /// The hash of the body differs from that of the workload.
     pub wrong_body: u64,
-    /// An answer without a value that was to be taken from it.
+    /// The answer does not contain a value to extract.
     pub extraction: u64,
-    /// An answer of which something does not hold that must.
+    /// An assertion on the answer failed.
     pub assertion: u64,
-    /// A WebSocket whose server has broken the protocol of frames.
+    /// The server of a WebSocket sent an invalid frame.
     pub wrong_frame: u64,
-    /// A WebSocket that the server has closed too early, with a code that is not an orderly one, or without a
-    /// close frame.
+    /// The server closed a WebSocket too early, with an error code, or without a close frame.
     pub closed: u64,
 }
 
@@ -71,7 +70,7 @@ pub(crate) enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind as in [`ErrorCounts::by_kind`].
+    /// The name of the kind, as in [`ErrorCounts::by_kind`].
     pub(crate) fn name(self) -> &'static str {
         match self {
             ErrorKind::Connect => "connect",
@@ -91,12 +90,12 @@ impl ErrorKind {
 }
 
 impl ErrorCounts {
-    /// All kinds together.
+    /// The sum of all kinds.
     pub fn total(&self) -> u64 {
         self.by_kind().iter().map(|(_, count)| count).sum()
     }
 
-    /// Every kind with its name, in a fixed order.
+    /// The count of each kind with its name, in a fixed order.
     pub fn by_kind(&self) -> [(&'static str, u64); 12] {
         [
             ("connect", self.connect),
@@ -147,7 +146,7 @@ impl ErrorCounts {
     }
 }
 
-/// One virtual client's share of the run.
+/// The figures of one virtual client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientOutcome {
     /// Valid answers between the ramps.
@@ -161,23 +160,24 @@ pub struct ClientOutcome {
     pub latency_ns: Histogram<u32>,
 }
 
-/// The share of one class of requests.
+/// The figures of one class of requests.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClassOutcome {
     /// Valid answers between the ramps.
     pub requests: u64,
     /// Errors between the ramps.
     pub errors: u64,
-    /// Bytes received between the ramps, heads included; not kept where there is one class only.
+    /// Bytes received between the ramps, heads included; 0 if there is only one class.
     pub bytes: u64,
-    /// Latency in nanoseconds, two significant digits; empty where there is one class only.
+    /// Latency in nanoseconds, two significant digits; empty if there is only one class.
     #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u32>,
-    /// Pages whose last request ended between the ramps, answered or not; where there are none, requests.
+    /// Pages whose last request ended between the ramps, valid or failed; without pages, the number of
+    /// requests.
     pub pages: u64,
-    /// Latency of the valid answers, nanoseconds.
+    /// Latency of the valid answers in nanoseconds.
     pub response_ns: ValueSummary,
-    /// From connect to connected, nanoseconds, of the connections that its requests had made (HTTP/1).
+    /// Connect time in nanoseconds, of the connections that its requests opened (HTTP/1).
     pub connect_ns: ValueSummary,
     /// Bytes of a valid answer, head included.
     pub answer_bytes: ValueSummary,
@@ -186,7 +186,7 @@ pub struct ClassOutcome {
 }
 
 impl ClassOutcome {
-    /// Adds what does not fail: all but the histogram.
+    /// Adds all figures except for the histogram, whose addition can fail.
     pub(crate) fn add(&mut self, other: &ClassOutcome) {
         self.requests += other.requests;
         self.errors += other.errors;
@@ -199,12 +199,12 @@ impl ClassOutcome {
     }
 }
 
-/// One second of the run (ramps included), from its start.
+/// One interval of the time line, usually a second; ramps are included.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interval {
-    /// Seconds since the run's start at the interval's beginning.
+    /// The beginning of the interval, in seconds since the start of the run.
     pub start_s: f64,
-    /// How long the interval is, in seconds.
+    /// The length of the interval in seconds.
     pub length_s: f64,
     /// Valid answers that ended in it.
     pub requests: u64,
@@ -220,9 +220,9 @@ pub struct Interval {
 /// One of [`crate::Plan::stages`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageOutcome {
-    /// Seconds since the run's start at its beginning.
+    /// The beginning of the stage, in seconds since the start of the run.
     pub start_s: f64,
-    /// How long it was, in seconds.
+    /// The length of the stage in seconds.
     pub length_s: f64,
     /// Valid answers that ended in it.
     pub requests: u64,
@@ -230,45 +230,44 @@ pub struct StageOutcome {
     pub errors: u64,
     /// Bytes received in it.
     pub bytes: u64,
-    /// Latency in nanoseconds: of the answers that ended in it or, in an open load, of the requests that were
-    /// due in it.
+    /// Latency in nanoseconds of the answers that ended in the stage; in an open load, of the requests that
+    /// were due in it.
     #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u64>,
 }
 
-/// What became of the arrivals of an open load that were due between the ramps.
+/// The arrivals of an open load that were due between the ramps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ArrivalsOutcome {
-    /// All that were due.
+    /// The number of due arrivals.
     pub due: u64,
-    /// Those that were started; the others found no free client before the end.
+    /// The number of started arrivals; for the others no client was free before the end.
     pub started: u64,
-    /// Those that were started more than [`LATE`] after their moment.
+    /// The number of arrivals that were started more than [`LATE`] after their due time.
     pub late: u64,
-    /// Nanoseconds from the moment at which a request was due to its start.
+    /// Nanoseconds from the due time of a request to its start.
     #[serde(with = "crate::base64_serde::histogram")]
     pub lateness_ns: Histogram<u64>,
-    /// The same for requests that a client was free for: what is late here is the engine itself.
+    /// The same for requests for which a client was free: the lateness of the engine itself.
     #[serde(with = "crate::base64_serde::histogram")]
     pub engine_lateness_ns: Histogram<u64>,
 }
 
 impl ArrivalsOutcome {
-    /// Arrivals that were due and never started.
+    /// The number of arrivals that were due and were not started.
     pub fn unsent(&self) -> u64 {
         self.due - self.started
     }
 }
 
-/// The messages of answers that are streams of them.
+/// The messages of answers that are message streams.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MessagesOutcome {
     /// Messages that were received between the ramps.
     pub count: u64,
-    /// Messages of the whole run, those of answers that failed included.
+    /// Messages of the whole run, including those of failed answers.
     pub total: u64,
-    /// Nanoseconds from the start of the request (in an open load: from when it was due) to its first
-    /// message.
+    /// Nanoseconds from the start of the request (in an open load: from its due time) to its first message.
     #[serde(with = "crate::base64_serde::histogram")]
     pub first_ns: Histogram<u64>,
     /// Nanoseconds from one message of an answer to the next.
@@ -276,28 +275,28 @@ pub struct MessagesOutcome {
     pub gap_ns: Histogram<u64>,
 }
 
-/// WebSockets. The messages of the server are in [`Outcome::messages`].
+/// The figures of WebSockets. The messages of the server are in [`Outcome::messages`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WebSocketsOutcome {
     /// WebSockets that were opened between the ramps.
     pub opened: u64,
-    /// Those of the whole run.
+    /// The same for the whole run.
     pub total_opened: u64,
     /// Messages that the clients sent between the ramps.
     pub sent: u64,
-    /// Those of the whole run.
+    /// The same for the whole run.
     pub total_sent: u64,
-    /// Pings of the server in the whole run.
+    /// Pings that were received in the whole run.
     pub pings: u64,
-    /// The codes that servers closed with in the whole run: 1005 stands for none, 1006 for an end without a
-    /// close frame.
+    /// The close codes of servers in the whole run: 1005 stands for no code, 1006 for an end without a close
+    /// frame.
     pub closes: BTreeMap<u16, u64>,
-    /// Nanoseconds from the start of the request (in an open load: from when it was due) to the end of the
+    /// Nanoseconds from the start of the request (in an open load: from its due time) to the end of the
     /// handshake.
     #[serde(with = "crate::base64_serde::histogram")]
     pub open_ns: Histogram<u64>,
-    /// Nanoseconds from when a message of the client was due to its answer: the server's message of the same
-    /// number.
+    /// Nanoseconds from the due time of a client's message to its answer, which is the server's message with
+    /// the same number.
     #[serde(with = "crate::base64_serde::histogram")]
     pub answer_ns: Histogram<u64>,
     /// Nanoseconds from a ping of the client to its pong.
@@ -306,7 +305,7 @@ pub struct WebSocketsOutcome {
 }
 
 impl WebSocketsOutcome {
-    /// Adds what does not fail: all but the histograms.
+    /// Adds all figures except for the histograms, whose addition can fail.
     pub(crate) fn add_counts(&mut self, other: &WebSocketsOutcome) {
         self.opened += other.opened;
         self.total_opened += other.total_opened;
@@ -317,70 +316,69 @@ impl WebSocketsOutcome {
     }
 }
 
-/// The code of a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
-pub(crate) const CUT_WITHOUT_CLOSE: u16 = 1006;
+/// The code for a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
+pub(crate) const ABNORMAL_CLOSURE: u16 = 1006;
 
-/// The text of the sign that a server cannot serve the rate of an open load.
-pub(crate) const NOT_CARRIED: &str = "the server does not carry the rate";
+/// A part of the text that reports that the server cannot serve the rate of an open load.
+pub(crate) const RATE_NOT_SERVED: &str = "the server cannot serve the rate";
 /// The separator between several signs of saturation.
-const BETWEEN_SIGNS: &str = "; ";
+const SIGN_SEPARATOR: &str = "; ";
 
-/// A start with this delay is late.
+/// A request that starts with a longer delay is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
-/// The TLS handshakes of the whole run that were finished.
+/// The completed TLS handshakes of the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandshakeCounts {
     /// Full handshakes.
     pub full: u64,
-    /// Handshakes that took up an earlier session.
+    /// Handshakes that resumed a session.
     pub resumed: u64,
 }
 
 impl HandshakeCounts {
-    /// The share that took up an earlier session; `None` without handshakes.
+    /// The share of handshakes that resumed a session; `None` without handshakes.
     pub fn resumed_share(&self) -> Option<f64> {
         let all = self.full + self.resumed;
         (all > 0).then(|| self.resumed as f64 / all as f64)
     }
 }
 
-/// The engine's own use of the machine while it counted.
+/// The engine's own use of the machine between the ramps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EngineUse {
     /// Processor time in user mode of all engine threads, seconds.
     pub user_s: f64,
     /// Processor time in system mode of all engine threads, seconds.
     pub system_s: f64,
-    /// The busiest engine thread's share of one processor, 0 to 1.
+    /// The processor use of the busiest engine thread, 0 to 1.
     pub busiest_thread: f64,
-    /// The largest share of the time that an engine thread waited while something else had its processor, 0
-    /// to 1.
+    /// The largest share of the time in which an engine thread waited for its processor, 0 to 1.
     pub longest_waiting_thread: f64,
 }
 
-/// Whether the figures are the server's or the engine's own limit.
+/// Whether the engine itself limited the figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Saturation {
-    /// The engine had room: the figures are the server's.
+    /// The engine was not at its limit: the figures are those of the server.
     Clear,
-    /// The engine was at its own limit: rates are a lower bound; the text says by what sign.
+    /// The engine was at its own limit, so that rates are a lower bound. The text contains the signs of this.
     Saturated(String),
 }
 
-/// What a run measured. Unless a field says otherwise, only requests that ended between the ramps are
+/// The measured figures of a run. Unless otherwise noted, only requests that ended between the ramps are
 /// counted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The counted time: length without the ramps (as it really was, if the run was ended early).
+    /// The counted time: the length without the ramps (the actual time if the run was ended early).
     pub window: Duration,
     /// Valid answers.
     pub requests: u64,
-    /// Valid answers for each class of [`crate::PlannedRequest::class`].
+    /// Valid answers by [`crate::PlannedRequest::class`].
     pub requests_by_class: Vec<u64>,
-    /// The same with more figures.
+    /// Further figures by class.
     pub classes: Vec<ClassOutcome>,
-    /// Complete answers by their status, those that count as errors included.
+    /// Complete answers by status, including those that count as errors.
     pub statuses: BTreeMap<u16, u64>,
     /// Failed requests.
     pub errors: ErrorCounts,
@@ -388,97 +386,98 @@ pub struct Outcome {
     pub bytes: u64,
     /// Bytes of the bodies.
     pub body_bytes: u64,
-    /// Connections made.
+    /// Established connections.
     pub connections: u64,
-    /// Requests that were started (with a rate: on schedule or late), whatever became of them.
+    /// Started requests, valid or failed (with a rate: on time or late).
     pub started: u64,
-    /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte. In
-    /// an open load from the moment at which the request was due, of all answers to requests that were due
+    /// Nanoseconds from the start of the connection (on a kept one: of the request) to the last byte of the
+    /// answer. In an open load: from the due time of the request, for all answers to requests that were due
     /// between the ramps.
     #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u64>,
-    /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only in an
-    /// open load).
+    /// Nanoseconds from the actual start of the request to the last byte of the answer (differs from
+    /// `latency_ns` only in an open load).
     #[serde(with = "crate::base64_serde::histogram")]
     pub service_ns: Histogram<u64>,
-    /// Nanoseconds from connect to connected, one value a connection.
+    /// Connect times in nanoseconds, one value for each connection.
     #[serde(with = "crate::base64_serde::histogram")]
     pub connect_ns: Histogram<u64>,
-    /// Nanoseconds from connected to the end of the TLS handshake.
+    /// Nanoseconds from the established connection to the end of the TLS handshake.
     #[serde(with = "crate::base64_serde::histogram")]
     pub handshake_ns: Histogram<u64>,
     /// TLS handshakes of the whole run.
     pub handshakes: HandshakeCounts,
-    /// The messages, where answers are streams of them.
+    /// The messages, if answers are message streams.
     pub messages: Option<MessagesOutcome>,
-    /// The WebSockets, where the plan asks for any.
+    /// The WebSockets, if the plan opens any.
     pub websockets: Option<WebSocketsOutcome>,
-    /// What became of the arrivals of an open load.
+    /// The arrivals of an open load.
     pub arrivals: Option<ArrivalsOutcome>,
-    /// The phases of the run, if it has several.
+    /// The stages of the run, if the plan has any.
     pub stages: Vec<StageOutcome>,
-    /// Each client's share.
+    /// The figures of each client.
     pub clients: Vec<ClientOutcome>,
-    /// The time line, ramps included. Requests that ended after the length, while the last answers were
-    /// awaited, are only in the totals.
+    /// The time line, ramps included. Requests that ended after the length, while the engine waited for the
+    /// last answers, are only in the totals.
     pub intervals: Vec<Interval>,
-    /// Every valid answer of the whole run, ramps included: what the server's log must agree with.
+    /// All valid answers of the whole run, ramps included, for the comparison with the server's log.
     pub total_requests: u64,
-    /// Every error of the whole run, ramps included.
+    /// All errors of the whole run, ramps included.
     pub total_errors: u64,
     /// The errors of the whole run by kind; their sum is `total_errors`.
     pub total_errors_by_kind: ErrorCounts,
-    /// The errors of the whole run by their reason, the most frequent first.
+    /// The errors of the whole run by reason, the most frequent first.
     pub error_reasons: Vec<ErrorReason>,
-    /// The first error of TLS, in words.
+    /// The first TLS error.
     pub tls_error: Option<String>,
-    /// Connections made in the whole run.
+    /// Established connections of the whole run.
     pub total_connections: u64,
-    /// Requests of the whole run that were sent again on a new connection because the server had closed the
-    /// kept one before any byte of the answer (RFC 9112, section 9.3.1). Each counts once in the other
-    /// figures.
+    /// Requests of the whole run that were sent again on a new connection, because the server had closed the
+    /// kept connection before the first byte of the answer (RFC 9112, section 9.3.1). Each counts once in the
+    /// other figures.
     pub total_retries: u64,
-    /// What the reader of the figures should know, a sentence each (see [`crate::Plan::check`]).
+    /// Warnings for the reader of the figures, one sentence each (see [`crate::Plan::check`]).
     pub warnings: Vec<String>,
-    /// The engine's own cost.
+    /// The processor use of the engine itself.
     pub engine: EngineUse,
-    /// Whose limit the figures show.
+    /// Whether the engine itself limited the figures.
     pub saturation: Saturation,
-    /// How long after its moment the first engine thread began.
+    /// The delay of the first engine thread's start.
     pub first_start_lateness: Duration,
-    /// How long after its moment the last engine thread began. It is known if the start was given as a time.
+    /// The delay of the last engine thread's start.
     pub start_lateness: Duration,
-    /// True when [`crate::Progress::stop`] ended the run.
+    /// Whether [`crate::Progress::stop`] ended the run.
     pub interrupted: bool,
 }
 
 impl Outcome {
-    /// The signs that the engine itself was at its limit. That the server cannot serve the rate of an open
-    /// load is not one of them: the purpose of the load is to find this out.
+    /// The signs that the engine itself was at its limit. A server that cannot serve the rate of an open load
+    /// is not such a sign, because it is a result of the measurement.
     pub fn engine_signs(&self) -> Option<String> {
         let Saturation::Saturated(signs) = &self.saturation else { return None };
-        let own: Vec<&str> = signs.split(BETWEEN_SIGNS).filter(|sign| !sign.contains(NOT_CARRIED)).collect();
-        (!own.is_empty()).then(|| own.join(BETWEEN_SIGNS))
+        let own: Vec<&str> =
+            signs.split(SIGN_SEPARATOR).filter(|sign| !sign.contains(RATE_NOT_SERVED)).collect();
+        (!own.is_empty()).then(|| own.join(SIGN_SEPARATOR))
     }
 
-    /// Valid answers a second.
+    /// Valid answers per second.
     pub fn requests_per_second(&self) -> f64 {
         per_second(self.requests, self.window)
     }
 
-    /// Bytes received a second, heads included.
+    /// Bytes received per second, heads included.
     pub fn bytes_per_second(&self) -> f64 {
         per_second(self.bytes, self.window)
     }
 
-    /// The engine's own processor time for each answer, in microseconds; `None` when nothing was answered.
+    /// The engine's own processor time per answer in microseconds; `None` without answers.
     pub fn engine_us_per_request(&self) -> Option<f64> {
         let answered = self.requests + self.errors.total();
         (answered > 0).then(|| (self.engine.user_s + self.engine.system_s) * 1e6 / answered as f64)
     }
 
-    /// Little's law: the clients that rate and latency imply, each resting for the think time after its
-    /// answer. In a closed loop without errors it is the number of virtual clients.
+    /// The number of clients according to Little's law: the rate times the sum of latency and think time. In
+    /// a closed loop without errors it is the number of virtual clients.
     pub fn implied_clients(&self, think_time: Duration) -> f64 {
         self.requests_per_second() * (self.service_ns.mean() / 1e9 + think_time.as_secs_f64())
     }
@@ -488,10 +487,10 @@ fn per_second(count: u64, window: Duration) -> f64 {
     if window.is_zero() { 0.0 } else { count as f64 / window.as_secs_f64() }
 }
 
-/// The figures of a distribution of times, in microseconds.
+/// The summary of a distribution of times in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeSummary {
-    /// Values in the distribution.
+    /// The number of values.
     pub count: u64,
     /// The smallest.
     pub min_us: f64,
@@ -501,20 +500,20 @@ pub struct TimeSummary {
     pub deviation_us: f64,
     /// The median.
     pub p50_us: f64,
-    /// 90 % are not above it.
+    /// 90 % of the values are at most this.
     pub p90_us: f64,
-    /// 95 % are not above it.
+    /// 95 % of the values are at most this.
     pub p95_us: f64,
-    /// 99 % are not above it.
+    /// 99 % of the values are at most this.
     pub p99_us: f64,
-    /// 99.9 % are not above it.
+    /// 99.9 % of the values are at most this.
     pub p999_us: f64,
     /// The largest.
     pub max_us: f64,
 }
 
 impl TimeSummary {
-    /// The figures of a histogram in nanoseconds; `None` where nothing was measured.
+    /// The summary of a histogram in nanoseconds; `None` if it is empty.
     pub fn of<T: Counter>(histogram_ns: &Histogram<T>) -> Option<TimeSummary> {
         if histogram_ns.is_empty() {
             return None;
@@ -540,7 +539,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_is_summed_up_in_microseconds() {
+    fn a_distribution_is_summarized_in_microseconds() {
         let mut histogram = Histogram::<u64>::new(3).expect("three digits are within the limits");
         assert_eq!(TimeSummary::of(&histogram), None);
         for value_us in 1..=1000 {

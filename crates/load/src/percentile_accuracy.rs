@@ -1,9 +1,9 @@
-//! Whether the percentiles of each kind of message are right: a server with known delays and a stall writes a
-//! log with its own clock, and the figures must be within 2 % of those of the log, message by message. No
-//! time passes in these tests, so no busy machine changes them.
+//! Tests of the percentiles of each kind of message. A simulated server with known delays and a stall writes
+//! a log, and the measured percentiles must be within 2 % of those of the log. The tests use simulated time,
+//! so that the load of the machine does not affect them.
 
 use crate::choice::Random;
-use crate::messages::{MessageForm, MessageNote, MessagePlan, MessageReader};
+use crate::messages::{MessageForm, MessagePlan, MessageReader, ReceivedMessage};
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, Times};
 use crate::target::Target;
@@ -15,17 +15,18 @@ use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const START: u64 = 1000 * MS;
-/// The server sends nothing in this time; messages that were due then are sent at its end.
+/// The server sends nothing during this time; messages that are due in it are sent at its end.
 const STALL: std::ops::Range<u64> = START + 4000 * MS..START + 4500 * MS;
 const REQUESTS: u64 = 2000;
 const MESSAGES: u64 = 8;
-/// How often a request is due.
-const EACH: u64 = 5 * MS;
+/// The interval between requests.
+const INTERVAL: u64 = 5 * MS;
 
-/// The server's log of one request: when it was due, when it came, and when each message was sent.
+/// The server's log of one request: the times at which it was due, at which it was received, and at which
+/// each message was sent.
 struct Logged {
     due_ns: u64,
-    came_ns: u64,
+    received_ns: u64,
     sent_ns: Vec<u64>,
 }
 
@@ -33,12 +34,12 @@ fn after_the_stall(at_ns: u64) -> u64 {
     if STALL.contains(&at_ns) { STALL.end } else { at_ns }
 }
 
-/// Requests at a fixed rate, some of which start late as no client was free.
+/// Requests at a fixed rate. Some start late, because no client was free.
 fn log() -> Vec<Logged> {
     let request = |number: u64| {
-        let due_ns = START + number * EACH;
-        let came_ns = due_ns + if number.is_multiple_of(50) { 3 * MS } else { MS / 20 };
-        let mut at_ns = came_ns + 20 * MS + number * 7919 % 1000 * (MS / 50);
+        let due_ns = START + number * INTERVAL;
+        let received_ns = due_ns + if number.is_multiple_of(50) { 3 * MS } else { MS / 20 };
+        let mut at_ns = received_ns + 20 * MS + number * 7919 % 1000 * (MS / 50);
         let sent = |place: u64| {
             if place > 0 {
                 at_ns += 5 * MS + (number * 31 + place * 17) % 97 * (MS / 5);
@@ -46,7 +47,7 @@ fn log() -> Vec<Logged> {
             at_ns = after_the_stall(at_ns);
             at_ns
         };
-        Logged { due_ns, came_ns, sent_ns: (0..MESSAGES).map(sent).collect() }
+        Logged { due_ns, received_ns, sent_ns: (0..MESSAGES).map(sent).collect() }
     };
     (0..REQUESTS).map(request).collect()
 }
@@ -58,23 +59,23 @@ fn record(change: impl Fn(&mut PlannedRequest)) -> Record {
     Record::new(&plan, Times::new(START, Duration::ZERO, Duration::from_secs(60), Duration::ZERO), 1)
 }
 
-/// Compares a histogram with every value that was recorded in it.
-fn assert_true(what: &str, told: &Histogram<u64>, mut exact: Vec<u64>) {
+/// Compares the percentiles of a histogram with those of the exact values.
+fn assert_percentiles(what: &str, measured: &Histogram<u64>, mut exact: Vec<u64>) {
     exact.sort_unstable();
-    assert_eq!(told.len(), exact.len() as u64, "{what}");
+    assert_eq!(measured.len(), exact.len() as u64, "{what}");
     for quantile in [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0] {
         let place = (quantile * exact.len() as f64).ceil() as usize - 1;
-        let (told, truth) = (told.value_at_quantile(quantile) as f64, exact[place] as f64);
+        let (measured, exact_value) = (measured.value_at_quantile(quantile) as f64, exact[place] as f64);
         assert!(
-            (told / truth - 1.0).abs() < 0.02,
-            "{what}: at {quantile} {told} is told, and {truth} is true"
+            (measured / exact_value - 1.0).abs() < 0.02,
+            "{what}: at {quantile} {measured} instead of {exact_value}"
         );
     }
     let mean = exact.iter().sum::<u64>() as f64 / exact.len() as f64;
     assert!(
-        (told.mean() / mean - 1.0).abs() < 0.02,
-        "{what}: the mean is {mean}, and {} is told",
-        told.mean()
+        (measured.mean() / mean - 1.0).abs() < 0.02,
+        "{what}: the mean is {} instead of {mean}",
+        measured.mean()
     );
 }
 
@@ -82,13 +83,13 @@ fn assert_messages(what: &str, record: &Record) {
     let log = log();
     let messages = record.messages.as_ref().expect("messages");
     assert_eq!((messages.count, messages.total), (REQUESTS * MESSAGES, REQUESTS * MESSAGES), "{what}");
-    assert_true(what, &messages.first_ns, log.iter().map(|one| one.sent_ns[0] - one.due_ns).collect());
+    assert_percentiles(what, &messages.first_ns, log.iter().map(|one| one.sent_ns[0] - one.due_ns).collect());
     let gaps = log.iter().flat_map(|one| one.sent_ns.windows(2).map(|pair| pair[1] - pair[0]));
-    assert_true(what, &messages.gap_ns, gaps.collect());
+    assert_percentiles(what, &messages.gap_ns, gaps.collect());
 }
 
 #[test]
-fn events_lines_and_messages_of_grpc_have_true_percentiles_under_an_open_load() {
+fn events_lines_and_grpc_messages_have_accurate_percentiles_under_an_open_load() {
     let forms: [(MessageForm, &[u8]); 3] = [
         (MessageForm::Events, b"id: 7\ndata: token\n\n"),
         (MessageForm::Lines, b"{\"token\":1}\n"),
@@ -100,18 +101,18 @@ fn events_lines_and_messages_of_grpc_have_true_percentiles_under_an_open_load() 
         for logged in log() {
             let mut reader = MessageReader::new(plan);
             for at_ns in logged.sent_ns {
-                // The beginning of a message is none: it counts when its last byte has come.
+                // A message counts when its last byte is received.
                 let (beginning, end) = message.split_at(message.len() - 1);
                 reader.take_at(beginning, at_ns - MS);
                 reader.take_at(end, at_ns);
             }
-            reader.take_notes().for_each(|note| record.message(logged.due_ns, note));
+            reader.take_received().for_each(|event| record.message(logged.due_ns, event));
         }
         assert_messages(&format!("{form:?}"), &record);
     }
 }
 
-/// A WebSocket on the server's clock.
+/// A WebSocket in simulated time.
 struct Socket {
     socket: WebSocket,
     websocket_output: WebSocketOutput,
@@ -119,11 +120,11 @@ struct Socket {
 }
 
 impl Socket {
-    fn asked(plan: WebSocketPlan) -> Socket {
+    fn in_handshake(plan: WebSocketPlan) -> Socket {
         let setup = WebSocketSetup { plan, message: b"hi".as_slice().into(), protocols: Vec::new() };
         let mut random = Random::of_client(1, 0);
         let mut socket = WebSocket::default();
-        socket.ask(&Arc::new(setup), None, &mut [], &mut random);
+        socket.start_handshake(&Arc::new(setup), None, &mut [], &mut random);
         Socket { socket, websocket_output: WebSocketOutput::default(), random }
     }
 
@@ -136,11 +137,13 @@ impl Socket {
         self.socket.take(bytes, at_ns, &mut self.websocket_output, &mut self.random).expect("good frames");
     }
 
-    /// Notes what happened at a moment, as the engine does.
-    fn noted(&mut self, record: &mut Record, due_ns: u64, at_ns: u64) {
-        for note in self.websocket_output.notes.drain(..) {
-            match note {
-                WebSocketEvent::Message { gap_ns } => record.message(due_ns, MessageNote { at_ns, gap_ns }),
+    /// Records the events of a time, as the engine does.
+    fn record_events(&mut self, record: &mut Record, due_ns: u64, at_ns: u64) {
+        for event in self.websocket_output.events.drain(..) {
+            match event {
+                WebSocketEvent::Message { gap_ns } => {
+                    record.message(due_ns, ReceivedMessage { at_ns, gap_ns })
+                }
                 other => record.websocket(due_ns, at_ns, other),
             }
         }
@@ -148,7 +151,7 @@ impl Socket {
 }
 
 const MESSAGE: &[u8] = &[0x81, 2, b'o', b'k'];
-const LISTENS: WebSocketPlan = WebSocketPlan {
+const RECEIVE_ONLY: WebSocketPlan = WebSocketPlan {
     sends: Some(0),
     is_binary: false,
     send_every: None,
@@ -157,41 +160,41 @@ const LISTENS: WebSocketPlan = WebSocketPlan {
 };
 
 #[test]
-fn websockets_have_true_percentiles_under_an_open_load() {
-    let mut record = record(|request| request.websocket = Some(LISTENS));
+fn websockets_have_accurate_percentiles_under_an_open_load() {
+    let mut record = record(|request| request.websocket = Some(RECEIVE_ONLY));
     for logged in log() {
-        let mut socket = Socket::asked(LISTENS);
-        let opened_ns = logged.came_ns + MS;
+        let mut socket = Socket::in_handshake(RECEIVE_ONLY);
+        let opened_ns = logged.received_ns + MS;
         socket.open(opened_ns);
-        socket.noted(&mut record, logged.due_ns, opened_ns);
+        socket.record_events(&mut record, logged.due_ns, opened_ns);
         for at_ns in logged.sent_ns {
-            // The frame comes in two pieces.
+            // The frame is received in two pieces.
             socket.take(&MESSAGE[..3], at_ns - MS);
             socket.take(&MESSAGE[3..], at_ns);
-            socket.noted(&mut record, logged.due_ns, at_ns);
+            socket.record_events(&mut record, logged.due_ns, at_ns);
         }
     }
     assert_messages("WebSocket", &record);
     let websockets = record.websockets.as_ref().expect("WebSockets");
     assert_eq!((websockets.opened, websockets.sent), (REQUESTS, 0));
-    let opening = log().iter().map(|one| one.came_ns + MS - one.due_ns).collect();
-    assert_true("opening", &websockets.open_ns, opening);
+    let opening = log().iter().map(|one| one.received_ns + MS - one.due_ns).collect();
+    assert_percentiles("opening", &websockets.open_ns, opening);
 }
 
 #[test]
-fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
+fn answers_to_messages_at_fixed_times_have_accurate_percentiles_during_a_stall() {
     let (every, count) = (10 * MS, 1000);
     let plan = WebSocketPlan {
         sends: Some(count),
         send_every: Some(Duration::from_nanos(every)),
         receives: None,
-        ..LISTENS
+        ..RECEIVE_ONLY
     };
     let mut record = record(|request| request.websocket = Some(plan));
-    let mut socket = Socket::asked(plan);
+    let mut socket = Socket::in_handshake(plan);
     socket.open(START);
-    socket.noted(&mut record, START, START);
-    // The server's log: it answers in order, and each takes its time.
+    socket.record_events(&mut record, START, START);
+    // The server's log: it answers in order, with a different delay for each message.
     let (mut exact, mut last_ns, mut answers) = (Vec::new(), 0, Vec::new());
     for number in 0..count {
         let due_ns = START + number * every;
@@ -200,23 +203,24 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
         answers.push(sent_ns);
         last_ns = sent_ns;
     }
-    // Messages are due independent of the answers.
+    // Messages are due independently of the answers.
     let mut answers = answers.into_iter().peekable();
     while let Some(&answer_ns) = answers.peek() {
         let due_ns = socket.socket.next_ns();
         let at_ns = due_ns.min(answer_ns);
         if due_ns <= answer_ns {
-            // The engine comes a little late: the message counts from when it was due.
-            socket.socket.on_time(at_ns + MS / 100, 0, &mut socket.websocket_output, &mut socket.random);
+            // The engine is slightly late: the answer time is measured from the due time of the message.
+            socket.socket.on_timer(at_ns + MS / 100, 0, &mut socket.websocket_output, &mut socket.random);
         } else {
             answers.next();
             socket.take(MESSAGE, answer_ns);
         }
-        socket.noted(&mut record, START, at_ns);
+        socket.record_events(&mut record, START, at_ns);
     }
     let websockets = record.websockets.as_ref().expect("WebSockets");
     assert_eq!((websockets.sent, websockets.total_sent), (count, count));
-    // Fifty messages were due in the stall: a client that waits for its answers would have seen one.
+    // Fifty messages were due during the stall. A client that waits for answers would measure only one long
+    // time.
     assert!(exact.iter().filter(|answer_ns| **answer_ns > 50 * MS).count() >= 40);
-    assert_true("answers", &websockets.answer_ns, exact);
+    assert_percentiles("answers", &websockets.answer_ns, exact);
 }

@@ -1,5 +1,5 @@
-//! Pipelining: several clients share a connection of HTTP/1.1, each sends its request without waiting, and
-//! the answers come in the order of the requests (RFC 9112, section 9.3.2).
+//! Pipelining: several clients share a connection of HTTP/1.1. Each sends its request without waiting, and
+//! the answers arrive in the order of the requests (RFC 9112, section 9.3.2).
 
 use crate::answer::Malformed;
 use crate::client::Phase;
@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::outcome::ErrorKind;
 
 impl Engine<'_> {
-    /// Takes the answers that have come; false: the connection is over.
+    /// Processes received answers; returns false if the connection has ended.
     pub(crate) fn take_pipelined(&mut self, index: usize, bytes: &[u8]) -> bool {
         let generation = self.connections[index].generation;
         let mut rest = bytes;
         while !rest.is_empty() {
             let Some(&owner) = self.layers(index).pipeline.front() else {
-                // Nothing was asked: the server says why it is about to close the connection.
+                // No request is active: the server sends the reason why it will close the connection.
                 self.connections[index].close();
                 return false;
             };
@@ -35,7 +35,7 @@ impl Engine<'_> {
                         return false;
                     }
                     if !answer.keeps_connection {
-                        self.layered_ended(index);
+                        self.on_layered_close(index);
                         return false;
                     }
                 }
@@ -48,8 +48,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Abandons one of several requests on a connection, which is closed then; those of the others are sent
-    /// again on the next.
+    /// Fails one of several requests on a connection and closes the connection. The requests of the other
+    /// clients are sent again on a new one.
     pub(crate) fn abandon_pipeline(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;
         let connection = &mut self.connections[index];
@@ -59,8 +59,8 @@ impl Engine<'_> {
         connection.close();
         self.end_failed(client, failure);
         for other in others.into_iter().filter(|other| *other != client) {
-            let is_untouched = self.clients[other].answer.is_untouched();
-            self.broken(other, was_reused, is_untouched);
+            let is_unanswered = self.clients[other].answer.is_unanswered();
+            self.retry_or_fail(other, was_reused, is_unanswered);
         }
         if self.connections[index].phase == Phase::Closed && !self.layers(index).waiting.is_empty() {
             self.open_connection(index, now_ns());

@@ -1,4 +1,5 @@
-//! What to load, with what, for how long: the input of the engine, checked before anything is sent.
+//! The input of the engine: targets, requests and times of one load. It is checked before the first request
+//! is sent.
 
 use crate::messages::MessagePlan;
 use crate::stages::Stage;
@@ -10,10 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use touchstone_session::{ScriptPlan, StepPlan};
 
-/// Bytes asked for in one receive call unless the plan says otherwise: a whole answer of common size in one
-/// call.
+/// The default size of a receive call in bytes: an answer of common size is received in one call.
 pub const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
-/// The time limit of a request unless the plan says otherwise.
+/// The default time limit of a request.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether a virtual client keeps its connection (WebBench: "Use Keep-Alives").
@@ -27,61 +27,61 @@ pub enum ConnectionUse {
     NewShare(f64),
 }
 
-/// How arrivals follow one another.
+/// The distribution of the intervals between arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Arrivals {
-    /// At equal distances.
+    /// Equal intervals.
     #[default]
     Constant,
-    /// At random, as many independent users would: a Poisson process, whose distances are exponentially
-    /// distributed.
+    /// A Poisson process, as of many independent users: the intervals are exponentially distributed.
     Poisson,
 }
 
 /// One request of the workload with its weight.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlannedRequest {
-    /// The class that it belongs to (an index that the caller chooses; counts are kept for each class).
+    /// The class of the request: an index that the caller chooses. Each class has its own counts.
     pub class: usize,
-    /// Where it goes: 0 for [`Plan::target`], `n` for number `n - 1` of [`Plan::other_targets`].
+    /// The target: 0 for [`Plan::target`], `n` for number `n - 1` of [`Plan::other_targets`].
     pub target: usize,
     /// The method, for example `GET`.
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen directly; another
-    /// request names it in `then`.
+    /// The probability of its choice, relative to the sum of all weights. 0: it is never chosen directly, and
+    /// another request names it in `then`.
     pub weight: f64,
-    /// The requests that the same client makes after this one, in order, before it chooses again: the parts
+    /// The requests that the same client sends after this one, in order, before it chooses again: the parts
     /// of a page, or the rest of a session. They are indices into [`Plan::requests`].
     pub then: Vec<usize>,
-    /// How long the client thinks before this request, if another names it in `then`.
+    /// The client's think time before this request, if another request names it in `then`.
     pub think_before: Duration,
-    /// Whether the client closes its connections after the last of `then`: the next session is another
-    /// user's.
+    /// Whether the client closes its connections after the last request of `then`, because the next session
+    /// is that of another user.
     pub is_session: bool,
     /// Header fields of the request, `name: value` without line ends. They replace fields of the plan or the
     /// engine with the same name.
     pub headers: Vec<String>,
-    /// The request's body; `None`: it has none, and no Content-Length.
+    /// The request's body; `None`: no body and no Content-Length.
     #[serde(with = "crate::base64_serde::body")]
     pub body: Option<Arc<[u8]>>,
-    /// The statuses of a valid answer; empty: 200 to 399.
+    /// The status codes of a valid answer; empty: 200 to 399.
     pub expected_status: Vec<RangeInclusive<u16>>,
-    /// The exact body length the answer must have, where the caller knows it.
+    /// The exact length of the answer's body, if the caller knows it.
     pub expected_body_bytes: Option<u64>,
-    /// The SHA-256 that the answer's body must have. Each body is then hashed, which costs the engine time.
+    /// The expected SHA-256 of the answer's body. The engine then hashes each body, which costs processor
+    /// time.
     pub expected_body_sha256: Option<[u8; 32]>,
-    /// The values that are taken from its answer, what must be true of it, and its redirects.
+    /// The values to extract from the answer, the assertions on it, and its redirects.
     pub step: Option<StepPlan>,
-    /// Set: its answer is a stream of messages, each of which is timed.
+    /// Set: the answer is a stream of messages, and the engine measures the time of each.
     pub messages: Option<MessagePlan>,
-    /// Set: it asks for a WebSocket, on which its body is sent as a message.
+    /// Set: the request opens a WebSocket, on which its body is sent as a message.
     pub websocket: Option<WebSocketPlan>,
 }
 
 impl PlannedRequest {
-    /// A plain GET of class 0 with the weight 1. Callers change what they need.
+    /// A plain GET of class 0 with the weight 1. Callers change the fields that they need.
     pub fn get(path: impl Into<String>) -> PlannedRequest {
         PlannedRequest {
             class: 0,
@@ -104,105 +104,106 @@ impl PlannedRequest {
     }
 }
 
-/// How a time that is given as one figure is distributed.
+/// The distribution of a time that is given as one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TimeSpread {
-    /// Every time is the same.
+    /// All times are equal.
     #[default]
     Fixed,
     /// Exponentially distributed with the figure as its mean.
     Exponential,
 }
 
-/// What an arriving user does (a partly open load): some requests with think times between them, on its own
-/// connection.
+/// The session of an arriving user in a partly open load: a number of requests with think times between them,
+/// on a connection of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// Requests of a session, at least 1. With [`TimeSpread::Exponential`] the mean of a geometric
-    /// distribution.
+    /// The number of requests in a session, at least 1. With [`TimeSpread::Exponential`] the mean of a
+    /// geometric distribution.
     pub requests: f64,
-    /// Whether all sessions are of the same length.
+    /// The distribution of the number of requests.
     pub spread: TimeSpread,
 }
 
-/// A request with its own due time: one of a recorded load that is replayed.
+/// A request with its own due time, from a recorded load that is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// When it is due, measured from the beginning of the run.
+    /// The due time, measured from the beginning of the run.
     pub after: Duration,
-    /// Which one it is, an index into [`Plan::requests`].
+    /// The request, an index into [`Plan::requests`].
     pub request: usize,
 }
 
-/// One measured load, complete.
+/// The complete description of one measured load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where the requests go.
+    /// The target of the requests.
     pub target: Target,
-    /// More targets, for requests that name one.
+    /// Further targets, for requests that name one.
     pub other_targets: Vec<Target>,
     /// The workload: at least one request; weights positive.
     pub requests: Vec<PlannedRequest>,
-    /// Extra header fields, `name: value` without line ends.
+    /// Additional header fields, `name: value` without line ends.
     pub headers: Vec<String>,
-    /// Whether the engine adds the fields that every current client sends: Host, User-Agent, Accept. Without
-    /// them a request is like those of HTTP/1.0, and allowed only in HTTP/1.0.
+    /// Whether the engine adds the fields that every current client sends: Host, User-Agent, Accept. A
+    /// request without them is allowed only in HTTP/1.0.
     pub usual_fields: bool,
-    /// Virtual clients; each has one request under way at a time. In a closed loop they are the load; with a
-    /// rate they limit the requests under way, and an arrival that finds all of them busy waits.
+    /// The number of virtual clients; each has one active request at a time. In a closed loop they make up
+    /// the load. With a rate they limit the active requests, and an arrival waits while all clients are busy.
     pub clients: usize,
-    /// Virtual clients that share one connection, each with its own stream (HTTP/2 and 3); in HTTP/1.1 each
-    /// sends its request without waiting for the answers to those before it (pipelining, RFC 9112, section
-    /// 9.3.2). Otherwise 1.
+    /// The number of virtual clients that share one connection. In HTTP/2 and 3 each has its own stream; in
+    /// HTTP/1.1 each sends its request without waiting for the answers to earlier ones (pipelining, RFC 9112,
+    /// section 9.3.2). Otherwise 1.
     pub streams: usize,
-    /// The processors to pin one engine thread each to; empty: one thread, not pinned.
+    /// The processors, each with one engine thread pinned to it; empty: one thread that is not pinned.
     pub cores: Vec<usize>,
     /// Kept connections or a new one for every request.
     pub connections: ConnectionUse,
     /// The protocol version of targets that do not set one.
     pub version: HttpVersion,
-    /// Bytes asked for in one receive call (WebBench: "Receive Buffer").
+    /// The size of a receive call in bytes (WebBench: "Receive Buffer").
     pub receive_buffer_bytes: usize,
     /// Each client starts after a random wait of at most this (WebBench: "Delay").
     pub delay: Duration,
     /// The wait between an answer and the next request (WebBench: "Think Time").
     pub think_time: Duration,
-    /// Whether all think times are the same.
+    /// The distribution of the think times.
     pub think_spread: TimeSpread,
-    /// A request without a complete answer after this is an error.
+    /// A request without a complete answer after this time is an error.
     pub timeout: Duration,
-    /// The time at the beginning that is not counted.
+    /// The time at the beginning that is excluded from the figures.
     pub ramp_up: Duration,
-    /// The whole time, ramps included (WebBench: "Length").
+    /// The total time, ramps included (WebBench: "Length").
     pub length: Duration,
-    /// The time at the end that is not counted.
+    /// The time at the end that is excluded from the figures.
     pub ramp_down: Duration,
-    /// An open load: this many requests (or sessions) arrive each second, independently of the answers, and
-    /// each is timed from the moment it was due. `None`: closed loop, as fast as the answers come.
+    /// The rate of an open load: this many requests (or sessions) arrive each second, independently of the
+    /// answers, and the latency of each begins at its due time. `None`: closed loop, in which each client
+    /// sends its next request after the answer to its last.
     pub rate: Option<f64>,
-    /// How the arrivals of an open load follow one another.
+    /// The distribution of the intervals between the arrivals of an open load.
     pub arrivals: Arrivals,
-    /// Also an open load: these requests arrive, each at its due time, in the order of these times. Empty:
-    /// requests are chosen by their weights.
+    /// A recorded load, which is an open load too: each of these requests arrives at its due time. They are
+    /// in the order of these times. Empty: requests are chosen by their weights.
     #[serde(with = "crate::base64_serde::recorded")]
     pub recorded: Arc<[Recorded]>,
-    /// Set: what arrives are sessions (partly open).
+    /// Set: the arrivals are sessions (partly open load).
     pub session: Option<Session>,
-    /// The phases of the run; together they last as long as the run. They hold arrival rates if there is a
-    /// rate (whose figure is then ignored), and otherwise numbers of clients. Empty: one phase.
+    /// The phases of the run; together they last as long as the run. Their values are arrival rates if a rate
+    /// is set (whose figure is then ignored), and numbers of clients otherwise. Empty: one phase.
     pub stages: Vec<Stage>,
-    /// The run ends after this many requests, if they are done before the length is over.
+    /// The run ends after this many requests, if they end before the length is over.
     pub request_limit: Option<u64>,
-    /// Seed of the choice of requests, so that a run can be repeated.
+    /// The seed of the random choices, with which a run can be repeated.
     pub seed: u64,
-    /// The values that sessions begin with. Where a path, a field or a body has `${name}` in it, the value
-    /// stands there. `None`: these texts are sent as they are.
+    /// The values at the beginning of sessions. `${name}` in a path, a field or a body is replaced by the
+    /// value. `None`: these texts are sent without changes.
     pub script: Option<ScriptPlan>,
 }
 
 impl Plan {
-    /// A plan for one request with plain values: one client on a kept HTTP/1.1 connection for ten seconds, no
-    /// ramps, one thread that is not pinned. Callers change what they need.
+    /// A plan for one request with default values: one client on a kept HTTP/1.1 connection for ten seconds,
+    /// no ramps, one thread that is not pinned. Callers change the fields that they need.
     pub fn of_one(target: Target, path: &str) -> Plan {
         Plan {
             target,
@@ -252,37 +253,37 @@ impl Plan {
         self.streams > 1 && self.version_of(target) == HttpVersion::Http11
     }
 
-    /// Whether any answer has messages in it.
+    /// Whether any answer contains messages.
     pub(crate) fn has_messages(&self) -> bool {
         self.requests.iter().any(|request| request.messages.is_some() || request.websocket.is_some())
     }
 
-    /// Whether WebSockets are asked for.
+    /// Whether the plan opens WebSockets.
     pub(crate) fn has_websockets(&self) -> bool {
         self.requests.iter().any(|request| request.websocket.is_some())
     }
 
-    /// Whether one of the targets is asked for WebSockets.
+    /// Whether the plan opens WebSockets to this target.
     pub(crate) fn has_websockets_of(&self, target: usize) -> bool {
         self.requests.iter().any(|request| request.target == target && request.websocket.is_some())
     }
 
-    /// The version of the requests to one of the targets.
+    /// The protocol version of the requests to a target.
     pub(crate) fn version_of(&self, target: &Target) -> HttpVersion {
         target.version.unwrap_or(self.version)
     }
 
-    /// The stages of the arrival rate; `None` where there is none.
+    /// The stages of the arrival rate; `None` without a rate.
     pub(crate) fn rate_stages(&self) -> Option<Vec<Stage>> {
         let rate = self.rate?;
         Some(if self.stages.is_empty() {
-            vec![Stage::holding(self.length, rate)]
+            vec![Stage::constant(self.length, rate)]
         } else {
             self.stages.clone()
         })
     }
 
-    /// The stages of the number of clients; `None` if all of them work all the time.
+    /// The stages of the number of clients; `None` if all clients are active during the whole run.
     pub(crate) fn client_stages(&self) -> Option<&[Stage]> {
         (!self.is_open() && !self.stages.is_empty()).then_some(&self.stages[..])
     }

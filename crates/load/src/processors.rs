@@ -1,4 +1,4 @@
-//! The machine on which a plan will run: its processors, the limit of open files, local ports.
+//! The resources of the machine: processors, the limit of open files, local ports.
 
 use crate::plan::PlanError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -15,12 +15,14 @@ pub(crate) fn check_cores(cores: &[usize]) -> Result<(), PlanError> {
     for (position, core) in cores.iter().enumerate() {
         if !allowed.contains(core) {
             return refuse(format!(
-                "processor {core} does not exist or is not allowed to this process; allowed are {}",
+                "processor {core} does not exist or is not allowed for this process; allowed processors: {}",
                 list(&allowed)
             ));
         }
         if cores[..position].contains(core) {
-            return refuse(format!("processor {core} is named twice: one engine thread runs on each"));
+            return refuse(format!(
+                "processor {core} is listed twice: one engine thread runs on each processor"
+            ));
         }
     }
     Ok(())
@@ -30,7 +32,7 @@ fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes sure that `needed` files can be open; raises the soft limit towards the hard one if necessary.
+/// Ensures that `needed` files can be open; raises the soft limit if necessary.
 pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
@@ -38,8 +40,8 @@ pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     }
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         return refuse(format!(
-            "the clients need {needed} open files and this process may have {}: use fewer clients or raise \
-             the limit (ulimit -n {needed}, or LimitNOFILE in systemd)",
+            "the clients need {needed} open files, and the limit of this process is {}: use fewer clients or \
+             raise the limit (ulimit -n {needed}, or LimitNOFILE in systemd)",
             limit.maximum.unwrap_or_default()
         ));
     }
@@ -49,7 +51,7 @@ pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     })
 }
 
-/// The ports that the kernel gives to outgoing connections.
+/// The range of the ports of outgoing connections.
 pub(crate) fn local_port_range() -> Option<(u16, u16)> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut numbers = text.split_ascii_whitespace();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use crate::recent_latency::RecentLatency;
 use crate::threshold::ThreadFigures;
 
-/// Live counters of a run, for the caller to show; and the way to end it early.
+/// Live counters of a run, and the flag that ends it early.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Valid answers so far, ramps included.
@@ -14,10 +14,11 @@ pub struct Progress {
     pub errors: AtomicU64,
     /// Bytes received so far, ramps included.
     pub bytes: AtomicU64,
-    /// The latencies of the last second or two.
+    /// The latencies of the last one or two seconds.
     pub recent: RecentLatency,
-    /// All figures so far, where the caller wants them.
+    /// All figures so far, if the caller requests them.
     pub live_figures: ThreadFigures,
-    /// Set by the caller to end the run: what was measured is kept and marked interrupted.
+    /// Set by the caller to end the run. The outcome contains the figures so far and is marked as
+    /// interrupted.
     pub stop: AtomicBool,
 }

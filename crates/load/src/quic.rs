@@ -1,4 +1,4 @@
-//! Connections of HTTP/3: their sockets and timers, in the engine's loop.
+//! The sockets and timers of HTTP/3 connections.
 
 use crate::client::Phase;
 use crate::clock::now_ns;
@@ -15,22 +15,22 @@ use rustix::net::{
 };
 use std::time::Instant;
 
-/// The most datagrams that one connection receives before the others have their turn.
+/// The most datagrams that one connection receives in a turn.
 const DATAGRAMS_AT_ONCE: usize = 256;
 
 impl Engine<'_> {
-    /// Begins a connection of QUIC.
+    /// Opens a QUIC connection.
     pub(crate) fn open_quic(&mut self, index: usize, now_ns: u64) {
         let slots = self.group(index).len();
         let connection = &mut self.connections[index];
-        (connection.reused, connection.hung_up) = (false, false);
+        (connection.reused, connection.peer_closed) = (false, false);
         connection.connect_started_ns = now_ns;
         let target = &mut self.targets[connection.target];
         let Some(setup) = &mut target.tls else { return self.fail_layered(index, ErrorKind::Tls) };
-        let (config, name) = setup.next();
+        let (config, name) = setup.next_connection();
         let h3 = match Http3::new(config, &name.to_str(), target.address, slots) {
             Ok(h3) => h3,
-            Err(text) => return self.tls_failed(index, TlsFailure(text)),
+            Err(text) => return self.fail_tls(index, TlsFailure(text)),
         };
         let family = if target.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -41,7 +41,9 @@ impl Engine<'_> {
             Err(error) => return self.fail_layered(index, Failure::system(ErrorKind::Connect, error)),
         };
         let interest = EventFlags::IN | EventFlags::ET;
-        if epoll::add(&self.epoll, &socket, EventData::new_u64(connection.mark(index)), interest).is_err() {
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(connection.event_token(index)), interest)
+            .is_err()
+        {
             return self.fail_layered(index, ErrorKind::Connect);
         }
         connection.socket = Some(socket);
@@ -50,7 +52,7 @@ impl Engine<'_> {
         self.drive_quic(index);
     }
 
-    /// Datagrams have come.
+    /// Receives the available datagrams.
     pub(crate) fn receive_quic(&mut self, index: usize) {
         for _ in 0..DATAGRAMS_AT_ONCE {
             let connection = &mut self.connections[index];
@@ -59,11 +61,11 @@ impl Engine<'_> {
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return self.drive_quic(index),
                 Err(Errno::INTR) => continue,
-                // Nothing listens there.
+                // No server listens on the port.
                 Err(error) if connection.phase != Phase::Open => {
                     return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
-                Err(_) => return self.layered_ended(index),
+                Err(_) => return self.on_layered_close(index),
             };
             if let Some(h3) = &mut connection.layers.get_or_insert_default().h3 {
                 h3.receive(&self.buffer[..received]);
@@ -76,7 +78,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Lets the connection act after any event.
+    /// Processes the events of the connection, and sends its output.
     pub(crate) fn drive_quic(&mut self, index: usize) {
         loop {
             let generation = self.connections[index].generation;
@@ -90,13 +92,13 @@ impl Engine<'_> {
                 self.on_stream_event(first_client, event);
             }
             self.stream_events = events;
-            self.end_full_streams(index);
+            self.end_complete_streams(index);
             if self.connections[index].generation != generation {
                 return;
             }
             match change {
-                Some(ConnectionEvent::Connected) => self.quic_is_connected(index),
-                Some(ConnectionEvent::Lost(text)) => return self.quic_is_lost(index, text),
+                Some(ConnectionEvent::Connected) => self.on_quic_connected(index),
+                Some(ConnectionEvent::Lost(text)) => return self.on_quic_lost(index, text),
                 None => {}
             }
             self.start_waiting(index);
@@ -112,7 +114,7 @@ impl Engine<'_> {
         }
     }
 
-    fn quic_is_connected(&mut self, index: usize) {
+    fn on_quic_connected(&mut self, index: usize) {
         let now_ns = now_ns();
         let connection = &mut self.connections[index];
         connection.phase = Phase::Open;
@@ -120,26 +122,26 @@ impl Engine<'_> {
         self.record.connected(None, now_ns, now_ns.saturating_sub(connection.connect_started_ns));
     }
 
-    fn quic_is_lost(&mut self, index: usize, text: String) {
+    fn on_quic_lost(&mut self, index: usize, text: String) {
         match self.connections[index].phase {
-            Phase::Open => self.layered_ended(index),
-            // No server answered; anything else is a failed handshake.
+            Phase::Open => self.on_layered_close(index),
+            // No server answered. Other texts are reasons of a failed handshake.
             _ if text == "timed out" => self.fail_layered(index, ErrorKind::Connect),
-            _ => self.tls_failed(index, TlsFailure(text)),
+            _ => self.fail_tls(index, TlsFailure(text)),
         }
     }
 
-    /// Sends pending datagrams; false when the connection has ended in doing so.
+    /// Sends pending datagrams; returns false if the connection has ended.
     fn transmit_quic(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         let (Some(socket), Some(h3)) = (&connection.socket, &mut layers.h3) else { return false };
         while let Some(datagram) = h3.transmit() {
-            // A datagram that the socket does not accept is lost, as on any network, and QUIC sends it again;
-            // unless the error says that nothing listens at the address of the datagram before it.
+            // A datagram that the socket does not accept counts as lost, and QUIC sends it again. The error
+            // ECONNREFUSED reports that no server listens at the address.
             if send(socket, datagram, SendFlags::NOSIGNAL) == Err(Errno::CONNREFUSED) {
                 match connection.phase {
-                    Phase::Open => self.layered_ended(index),
+                    Phase::Open => self.on_layered_close(index),
                     _ => self.fail_layered(index, ErrorKind::Connect),
                 }
                 return false;
@@ -148,7 +150,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Schedules [`Engine::on_connection_time`] when QUIC waits for a moment earlier than the scheduled one.
+    /// Schedules [`Engine::on_connection_timer`] if QUIC needs it before the scheduled time.
     fn set_quic_timer(&mut self, index: usize) {
         let now_ns = now_ns();
         let layers = self.connections[index].layers.get_or_insert_default();
@@ -160,24 +162,24 @@ impl Engine<'_> {
         }
     }
 
-    /// Handles the moments that connections of QUIC, and WebSockets, wait for.
-    pub(crate) fn on_connection_time(&mut self) {
+    /// Handles the expired timers of QUIC connections and of WebSockets.
+    pub(crate) fn on_connection_timer(&mut self) {
         while let Some((_, index)) = self.connection_timers.take_due(self.now_ns) {
             let layers = self.connections[index].layers.get_or_insert_default();
             layers.timer_ns = 0;
             if let Some(h3) = &mut layers.h3 {
-                h3.on_time();
+                h3.on_timer();
                 self.drive_quic(index);
             } else if layers.websocket.as_ref().is_some_and(|socket| socket.is_open()) {
-                self.on_websocket_time(index);
+                self.on_websocket_timer(index);
             }
         }
     }
 }
 
 impl Http3 {
-    /// Closes the connection with a last datagram, if the socket accepts it at once.
-    pub(crate) fn say_goodbye(&mut self, socket: &rustix::fd::OwnedFd) {
+    /// Closes the connection and sends the last datagrams, if the socket accepts them at once.
+    pub(crate) fn send_close(&mut self, socket: &rustix::fd::OwnedFd) {
         self.close();
         while let Some(datagram) = self.transmit() {
             let _ = send(socket, datagram, SendFlags::NOSIGNAL);

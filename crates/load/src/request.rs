@@ -1,4 +1,4 @@
-//! The bytes of every request, written once before the run.
+//! The requests of the plan, encoded once before the run.
 
 use crate::fields::header_fields;
 use crate::header_blocks::HeaderBlocks;
@@ -14,42 +14,43 @@ use std::sync::Arc;
 use touchstone_http::request::Method;
 use touchstone_session::{Script, ScriptError, Step};
 
-/// One request as it is sent, and what its answer must be.
+/// One encoded request, and the conditions of a valid answer.
 #[derive(Debug)]
 pub(crate) struct PreparedRequest {
     /// HTTP/1: request line, header fields and body, ready to send.
     pub(crate) bytes: Vec<u8>,
-    /// The same for the last request of a connection, where only some requests are; empty otherwise.
+    /// The same for the last request on a connection, if a share of the requests closes its connection; empty
+    /// otherwise.
     pub(crate) last_bytes: Vec<u8>,
     /// HTTP/2.
     pub(crate) blocks: HeaderBlocks,
-    /// The index of its target.
+    /// The index of the target.
     pub(crate) target: usize,
-    /// The requests that follow it without a choice.
+    /// The requests that follow it, without a choice by weight.
     pub(crate) then: Box<[usize]>,
-    /// The think time before it, where it follows another.
+    /// The think time before it, if it follows another request.
     pub(crate) think_before_ns: u64,
-    /// The connections end after the last of `then`.
+    /// The client closes its connections after the last request of `then`.
     pub(crate) is_session: bool,
-    /// The answer to HEAD has no body, whatever its head says.
+    /// The method is HEAD: the answer has no body, even if its head describes one.
     pub(crate) is_head: bool,
-    /// It may be sent again when it is unknown whether the server carried it out (RFC 9110, section 9.2.2).
+    /// It may be sent again if it is unknown whether the server has processed it (RFC 9110, section 9.2.2).
     pub(crate) is_idempotent: bool,
-    /// What the answer must be.
+    /// The conditions of a valid answer.
     pub(crate) expected: Expected,
-    /// How it is written where it is not the same every time.
+    /// The template of the request, if it varies.
     pub(crate) varying: Option<RequestTemplate>,
-    /// What is taken from its answer.
+    /// The values to extract from the answer, and its assertions.
     pub(crate) step: Option<Step>,
-    /// Its answer is a stream of messages.
+    /// The answer is a stream of messages.
     pub(crate) messages: Option<MessagePlan>,
-    /// It asks for a WebSocket.
+    /// The request opens a WebSocket.
     pub(crate) websocket: Option<Arc<WebSocketSetup>>,
-    /// More is kept of its answer than its length.
+    /// Parts of the answer are retained, in addition to its length.
     pub(crate) retains_answer: bool,
 }
 
-/// What a valid answer is.
+/// The conditions of a valid answer.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// The index into [`crate::Outcome::requests_by_class`].
@@ -68,10 +69,10 @@ impl Expected {
     }
 }
 
-/// How a request varies, and what is taken from its answer.
+/// The template of a request that varies, and the step that is done with its answer.
 type Compiled = (Option<RequestTemplate>, Option<Step>);
 
-/// Writes all requests of the plan, and compiles what sessions do with values.
+/// Encodes all requests of the plan, and compiles the script of the sessions.
 pub(crate) fn prepare(plan: &Plan) -> Result<(Vec<PreparedRequest>, Script), PlanError> {
     let (script, compiled) = compile(plan)?;
     let requests = plan.requests.iter().zip(compiled);
@@ -80,7 +81,7 @@ pub(crate) fn prepare(plan: &Plan) -> Result<(Vec<PreparedRequest>, Script), Pla
     Ok((prepared, script))
 }
 
-/// Compiles what sessions do with values; an error says what cannot be.
+/// Compiles the script of the sessions, the templates and the steps; returns the first error.
 pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError> {
     let mut script = match &plan.script {
         Some(script) => Script::compile(script).map_err(|error| PlanError(error.0))?,
@@ -91,7 +92,7 @@ pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError>
         let step = request.step.as_ref().filter(|step| !step.is_empty());
         if plan.script.is_none() && step.is_some() {
             return Err(PlanError(format!(
-                "{}: values are taken from its answer in no script",
+                "{}: values are extracted from its answer, but the plan has no script",
                 request.path
             )));
         }
@@ -106,7 +107,7 @@ pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError>
     Ok((script, compiled))
 }
 
-/// Whether every value is there before it is used: in a session, after the request that it is taken from.
+/// Checks that every variable is set before it is used: by an earlier request of the session.
 fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<(), PlanError> {
     for first in (0..compiled.len()).filter(|&first| plan.requests[first].weight > 0.0) {
         let mut known = std::collections::BTreeSet::new();
@@ -116,7 +117,7 @@ fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<()
             let mut used = varying.iter().flat_map(RequestTemplate::variables);
             if let Some(variable) = used.find(|variable| !is_known(variable)) {
                 return Err(PlanError(format!(
-                    "{} {}: the value of {} is taken from no request before it in its session",
+                    "{} {}: the variable {} is set by no request before it in its session",
                     plan.requests[number].method,
                     plan.requests[number].path,
                     script.name(variable)
@@ -174,7 +175,7 @@ fn prepare_one(
     }
 }
 
-/// What the WebSockets of a request share.
+/// The common part of all WebSockets of a request.
 fn websocket_setup(plan: &Plan, request: &PlannedRequest) -> Option<Arc<WebSocketSetup>> {
     let message = || request.body.clone().unwrap_or_else(|| Arc::new([]));
     let offered = plan.headers.iter().chain(&request.headers).filter_map(|field| field.split_once(':'));
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_and_the_use_of_connections_decide_the_fields() {
+    fn the_fields_depend_on_version_and_connection_use() {
         let agent = concat!("User-Agent: touchstone-load/", env!("CARGO_PKG_VERSION"), "\r\nAccept: */*\r\n");
         let with = |line: &str, connection: &str| {
             format!("GET /a?b=c {line}\r\nHost: www.example:8080\r\n{agent}{connection}\r\n")
@@ -243,19 +244,19 @@ mod tests {
     }
 
     #[test]
-    fn a_request_can_be_as_short_as_those_of_webstone() {
+    fn a_request_can_be_equal_to_that_of_webstone() {
         let text = written(|plan| {
             plan.version = HttpVersion::Http10;
             plan.connections = ConnectionUse::New;
             plan.usual_fields = false;
             plan.headers = vec!["Accept: */* HTTP/1.0".to_string()];
         });
-        // What get.c of WebStone 2.0.1 writes, with the second HTTP/1.0 that it has in the value of Accept.
+        // The request of get.c in WebStone 2.0.1, which has a second HTTP/1.0 in the value of Accept.
         assert_eq!(text, "GET /a?b=c HTTP/1.0\r\nAccept: */* HTTP/1.0\r\n\r\n");
     }
 
     #[test]
-    fn a_given_field_replaces_ours_and_one_of_the_request_both() {
+    fn fields_of_the_plan_and_of_the_request_replace_default_fields() {
         let text = written(|plan| {
             plan.headers = vec!["host: other".to_string(), "X-Trace: 1".to_string()];
             plan.requests[0].headers = vec!["x-trace:2".to_string()];
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_comes_with_its_length() {
+    fn a_body_has_a_content_length() {
         let text = written(|plan| {
             plan.requests[0].method = "POST".to_string();
             plan.requests[0].body = Some(b"a=b".as_slice().into());
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_a_header_section_say_the_same() {
+    fn all_encodings_of_a_header_section_are_equivalent() {
         let prepared = planned(|plan| {
             plan.version = HttpVersion::Http2;
             plan.headers = vec!["Accept: text/html".to_string(), "X-All: 1".to_string()];
@@ -294,21 +295,21 @@ mod tests {
         });
         let HeaderBlocks { first, later, without_table, .. } = prepared.blocks;
         let (first, mut decoder) = (first.expect("the table can be used"), Decoder::new());
-        let wanted = decoded(&mut Decoder::new(), &without_table);
+        let expected = decoded(&mut Decoder::new(), &without_table);
         assert_eq!(
-            wanted[..4],
+            expected[..4],
             [":method: GET", ":scheme: http", ":path: /a?b=c", ":authority: www.example:8080"]
         );
-        assert_eq!(wanted[5..], ["accept: text/html", "x-all: 1", "x-one: 2"]);
-        assert_eq!(decoded(&mut decoder, &first), wanted);
+        assert_eq!(expected[5..], ["accept: text/html", "x-all: 1", "x-one: 2"]);
+        assert_eq!(decoded(&mut decoder, &first), expected);
         for _ in 0..3 {
-            assert_eq!(decoded(&mut decoder, &later), wanted);
+            assert_eq!(decoded(&mut decoder, &later), expected);
         }
         assert!(later.len() < without_table.len() / 2 + 10, "{} {}", later.len(), without_table.len());
     }
 
     #[test]
-    fn what_cannot_share_the_table_does_without() {
+    fn replaced_or_large_fields_are_sent_without_the_table() {
         let own = planned(|plan| {
             plan.version = HttpVersion::Http2;
             plan.requests[0].headers = vec!["Accept: text/css".to_string()];

@@ -1,5 +1,4 @@
-//! A request of a virtual client from its start to its end, and what follows that: the next one, now or
-//! later.
+//! The cycle of a virtual client: the start and the end of a request, and the time of the next one.
 
 use crate::answer::Answer;
 use crate::arrivals::Arrival;
@@ -9,30 +8,31 @@ use crate::engine::{Engine, LoadModel};
 use crate::failure::{Example, Failure};
 use crate::outcome::ErrorKind;
 use crate::plan::{ConnectionUse, TimeSpread};
-use crate::record::AnswerNote;
+use crate::record::ValidAnswer;
 use crate::request_template::RedirectForm;
 use crate::socket::new_socket;
 use crate::target::HttpVersion;
 use rustix::io::Errno;
 use rustix::net::connect;
 
-/// The pause of a client after a connection that was refused or broke, so that a dead server is not hammered.
+/// The pause of a client after a refused or aborted connection, so that an unavailable server is not flooded
+/// with connections.
 const PAUSE_AFTER_ERROR_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
-    /// A client's moment has come.
+    /// Handles the expired timer of a client.
     pub(crate) fn on_timer(&mut self, index: usize, due_ns: u64) {
         match &self.load_model {
             LoadModel::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
-            LoadModel::Open(_) if self.has_more_to_ask(index) => {
+            LoadModel::Open(_) if self.has_more_requests(index) => {
                 self.start_request(index, due_ns, self.now_ns, false);
             }
-            // It has rested after an error.
+            // The client has paused after an error.
             LoadModel::Open(_) => self.take_due_arrival(index),
         }
     }
 
-    /// A user has arrived, and this client is that user now.
+    /// Starts the session of an arrival with this client.
     pub(crate) fn begin_session(&mut self, index: usize, arrival: Arrival, has_waited: bool) {
         let requests = match self.shared.plan.session {
             None => 1,
@@ -41,35 +41,35 @@ impl Engine<'_> {
                 TimeSpread::Exponential => geometric(session.requests, self.clients[index].random.fraction()),
             },
         };
-        self.clients[index].session_left = requests;
-        self.clients[index].arrived = arrival.request;
+        self.clients[index].session_requests_left = requests;
+        self.clients[index].recorded_request = arrival.request;
         if self.shared.plan.session.is_some() {
             self.begin_script(index);
         }
         self.start_request(index, arrival.at_ns, self.now_ns, has_waited);
     }
 
-    /// Whether the client's session continues after what it asked for last, or the page.
-    fn has_more_to_ask(&self, index: usize) -> bool {
+    /// Whether the client's session, page or redirect continues after its last request.
+    fn has_more_requests(&self, index: usize) -> bool {
         let client = &self.clients[index];
-        client.session_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
+        client.session_requests_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
     }
 
-    /// What is still to be asked for of the client's page, first of all.
+    /// The next request of the client's page.
     fn next_of_page(&self, index: usize) -> Option<usize> {
         let page = self.clients[index].page;
-        self.shared.requests[page.first].then.get(page.made).copied()
+        self.shared.requests[page.first].then.get(page.started).copied()
     }
 
-    /// The client's next request: of its page, as long as there is one, then what has arrived, or one that is
-    /// chosen.
+    /// Selects the client's next request: the target of a redirect, the next request of its page, the request
+    /// of a recorded arrival, or one chosen by weight.
     fn choose(&mut self, index: usize) -> usize {
         if std::mem::take(&mut self.clients[index].is_redirected) {
             return self.clients[index].request;
         }
         (self.clients[index].redirect_form, self.clients[index].redirects) = (RedirectForm::None, 0);
         if let Some(request) = self.next_of_page(index) {
-            self.clients[index].page.made += 1;
+            self.clients[index].page.started += 1;
             return request;
         }
         if self.shared.plan.session.is_none() {
@@ -77,17 +77,17 @@ impl Engine<'_> {
         }
         let (choice, requests) = (self.shared.choice, self.shared.requests);
         let client = &mut self.clients[index];
-        client.session_left = client.session_left.saturating_sub(1);
-        let first = match client.arrived.take() {
+        client.session_requests_left = client.session_requests_left.saturating_sub(1);
+        let first = match client.recorded_request.take() {
             Some(request) => request as usize,
             None if requests.len() == 1 => 0,
             None => choice.draw(client.random.next()),
         };
-        client.page = Page { first, made: 0 };
+        client.page = Page { first, started: 0 };
         first
     }
 
-    /// Starts the client's next request. `intended_ns` is where its latency begins.
+    /// Starts the client's next request. Its latency begins at `intended_ns`.
     fn start_request(&mut self, index: usize, intended_ns: u64, now_ns: u64, has_waited: bool) {
         if self.left_to_start == 0 {
             return;
@@ -114,7 +114,7 @@ impl Engine<'_> {
         self.send_request(index, now_ns);
     }
 
-    /// Sends the request, on the connection that there is or on a new one.
+    /// Sends the request on the open connection or on a new one.
     fn send_request(&mut self, index: usize, now_ns: u64) {
         let client = &mut self.clients[index];
         let request = &self.shared.requests[client.request];
@@ -133,11 +133,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Begins a new connection.
+    /// Opens a new connection.
     ///
-    /// On the loopback interface the handshake of TCP is over when connect returns, and the requests of
-    /// several connections are then sent one right after the other: a waiting server is woken once for all of
-    /// them, and waking it costs more than sending.
+    /// On the loopback interface the TCP handshake is done when `connect` returns. The requests of several
+    /// connections are then sent together, so that a waiting server is woken once for all of them: waking it
+    /// costs more than sending.
     pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
         let target = &self.targets[self.connections[index].target];
         if target.version == HttpVersion::Http3 {
@@ -145,7 +145,7 @@ impl Engine<'_> {
         }
         let connection = &mut self.connections[index];
         connection.reused = false;
-        connection.hung_up = false;
+        connection.peer_closed = false;
         connection.connect_started_ns = now_ns;
         let has_layers = connection.layers.is_some();
         let client = &self.clients[connection.first_client];
@@ -168,28 +168,28 @@ impl Engine<'_> {
         if has_layers {
             self.begin_layers(index);
         } else if target.is_loopback {
-            self.send_first_later(index);
+            self.queue_first_request(index);
         } else {
-            self.send_first(index);
+            self.send_first_request(index);
         }
     }
 
-    /// The answer is complete: it is checked, counted, and the client continues.
+    /// Checks and counts a complete answer; then the client continues.
     pub(crate) fn complete(&mut self, index: usize, answer: &Answer) {
         let now_ns = now_ns();
         self.now_ns = now_ns;
         let client = &mut self.clients[index];
         let connection = &mut self.connections[client.connection];
         let expected = &self.shared.requests[client.request].expected;
-        // On a connection of HTTP/2, or with pipelining, there may be other requests; its end is handled
-        // where it is received.
+        // A connection of HTTP/2 or 3, or one with pipelining, may have other requests. Its end is handled
+        // when it is received.
         let streams = self.streams;
         let is_shared = connection
             .layers
             .as_ref()
             .is_some_and(|layers| streams > 1 || layers.h2.is_some() || layers.h3.is_some());
         let is_usable = is_shared
-            || answer.keeps_connection && !connection.hung_up && client.state == ClientState::Receiving;
+            || answer.keeps_connection && !connection.peer_closed && client.state == ClientState::Receiving;
         if is_usable && !client.is_last {
             connection.reused = true;
         } else {
@@ -199,7 +199,7 @@ impl Engine<'_> {
             Some(retained) => retained.has_hash(expected.body_sha256.as_ref()),
             None => true,
         };
-        self.record.has_status(answer.status, now_ns);
+        self.record.count_status(answer.status, now_ns);
         let taken = match client.retained {
             Some(_) if expected.has_status(answer.status) => self.take_answer(index, answer),
             _ => Ok(()),
@@ -221,9 +221,9 @@ impl Engine<'_> {
             taken.err()
         };
         if let Some(failure) = failure {
-            self.note_failure(index, failure, now_ns);
+            self.record_failure(index, failure, now_ns);
         } else {
-            let note = AnswerNote {
+            let valid = ValidAnswer {
                 intended_ns: client.started_ns,
                 ended_ns: now_ns,
                 latency_ns: now_ns.saturating_sub(client.started_ns),
@@ -232,18 +232,17 @@ impl Engine<'_> {
                 bytes: answer.bytes,
                 body_bytes: answer.body_bytes,
             };
-            self.record.answered(index, &note);
+            self.record.answered(index, &valid);
         }
-        self.rest(index, now_ns, 0);
+        self.finish_request(index, now_ns, 0);
     }
 
-    /// The class of the request that a client is at.
+    /// The class of a client's current request.
     pub(crate) fn class_of(&self, client: usize) -> usize {
         self.shared.requests[self.clients[client].request].expected.class
     }
 
-    /// Ends the request that is under way as failed, and its connection with it unless other requests are on
-    /// it.
+    /// Fails the active request, and closes its connection unless other requests use it.
     pub(crate) fn fail(&mut self, index: usize, failure: impl Into<Failure>) {
         let connection = self.clients[index].connection;
         if self.connections[connection].layers.is_some() {
@@ -254,7 +253,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends everything that is under way on a connection.
+    /// Fails all active requests on a connection.
     pub(crate) fn fail_connection(&mut self, connection: usize, failure: impl Into<Failure>) {
         if self.connections[connection].layers.is_some() {
             self.fail_layered(connection, failure);
@@ -264,19 +263,19 @@ impl Engine<'_> {
         }
     }
 
-    /// The request has failed; its connection is closed or kept.
+    /// Records the failure of a request whose connection was already handled.
     pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
         let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
-        self.note_failure(index, failure, now_ns);
+        self.record_failure(index, failure, now_ns);
         let pause_ns = match failure.kind {
             ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
             _ => 0,
         };
-        self.rest(index, now_ns, pause_ns);
+        self.finish_request(index, now_ns, pause_ns);
     }
 
-    fn note_failure(&mut self, index: usize, failure: Failure, now_ns: u64) {
+    fn record_failure(&mut self, index: usize, failure: Failure, now_ns: u64) {
         let (request, class) = (self.clients[index].request, self.class_of(index));
         let is_new = self.record.reasons.is_new(failure);
         let example = if is_new { self.example(index, failure) } else { Example::default() };
@@ -284,14 +283,14 @@ impl Engine<'_> {
         self.end_session_without_value(index);
     }
 
-    /// The connection broke under a request that may have been answered in part. On a kept connection, before
-    /// any byte of an answer, the server has most likely closed it between two requests: a request that may
-    /// be repeated is sent once more on a new one (RFC 9112, section 9.3.1), with its latency counted from
-    /// its first start.
-    pub(crate) fn broken(&mut self, index: usize, was_reused: bool, is_untouched: bool) {
+    /// Handles an aborted connection with an active request. If the connection was kept and no byte of the
+    /// answer was received, the server has most likely closed it between two requests. An idempotent request
+    /// is then sent once more on a new connection (RFC 9112, section 9.3.1), and its latency begins at its
+    /// first start.
+    pub(crate) fn retry_or_fail(&mut self, index: usize, was_reused: bool, is_unanswered: bool) {
         let client = &mut self.clients[index];
         let may_repeat = self.shared.requests[client.request].is_idempotent;
-        if !was_reused || client.retried || !is_untouched || !may_repeat {
+        if !was_reused || client.retried || !is_unanswered || !may_repeat {
             return self.end_failed(index, ErrorKind::Reset);
         }
         self.repeat(index);
@@ -309,11 +308,11 @@ impl Engine<'_> {
         self.send_request(index, now_ns());
     }
 
-    /// The request is over; the next request starts now or at its time.
-    fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
-        self.note_messages(index);
+    /// Ends the active request. The next request starts now or at its time.
+    fn finish_request(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
+        self.record_messages(index);
         self.under_way -= 1;
-        self.clients[index].state = ClientState::Resting;
+        self.clients[index].state = ClientState::Idle;
         let is_redirected = self.clients[index].is_redirected;
         if self.next_of_page(index).is_none() && !is_redirected {
             self.record.page_ended(self.class_of(index), now_ns);
@@ -335,13 +334,13 @@ impl Engine<'_> {
                 if curve.is_above(level, now_s) {
                     return self.think(index, now_ns, pause_ns);
                 }
-                // The stage has fewer clients: this one pauses until a later stage.
+                // The stage has fewer clients: this client pauses until a later stage.
                 if let Some(next_s) = curve.next_above(level, now_s) {
                     self.timers.set(self.shared.times.start_ns + (next_s * 1e9) as u64, index);
                 }
                 self.close_connections(index);
             }
-            LoadModel::Open(_) if self.has_more_to_ask(index) => self.think(index, now_ns, pause_ns),
+            LoadModel::Open(_) if self.has_more_requests(index) => self.think(index, now_ns, pause_ns),
             LoadModel::Open(_) => {
                 if self.shared.plan.session.is_some() {
                     self.close_connections(index);
@@ -355,8 +354,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time; within a page or a session it is
-    /// that of the next request.
+    /// Starts the client's next request after its think time. Within a page or a session, it is the think
+    /// time of the next request.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         let next = self.next_of_page(index);
         let mut think_ns = match next {
@@ -373,7 +372,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The client takes on the arrival that waits longest, or waits for the next.
+    /// Assigns the oldest waiting arrival to the client, or marks the client as idle.
     fn take_due_arrival(&mut self, index: usize) {
         let LoadModel::Open(arrivals) = &mut self.load_model else { return };
         if let Some(arrival) = arrivals.next_for(index) {
@@ -381,11 +380,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the client's own connections; those of a group stay as long as one of it works.
+    /// Closes the client's connections. Those of a group remain open while one of its clients is active.
     fn close_connections(&mut self, index: usize) {
         let group = index / self.streams;
         let clients = group * self.streams..((group + 1) * self.streams).min(self.clients.len());
-        if self.clients[clients].iter().all(|client| client.state == ClientState::Resting) {
+        if self.clients[clients].iter().all(|client| client.state == ClientState::Idle) {
             let connections = group * self.targets.len()..(group + 1) * self.targets.len();
             self.connections[connections].iter_mut().for_each(crate::client::Connection::close);
         }
@@ -397,7 +396,7 @@ fn geometric(mean: f64, fraction: f64) -> u64 {
     if mean <= 1.0 {
         return 1;
     }
-    // The chance that a session ends with any one of its requests is 1 / mean.
+    // The probability that a session ends after a request is 1 / mean.
     1 + ((1.0 - fraction).ln() / (1.0 - 1.0 / mean).ln()) as u64
 }
 
@@ -407,7 +406,7 @@ mod tests {
     use crate::choice::Random;
 
     #[test]
-    fn sessions_of_chance_have_their_mean_length() {
+    fn geometric_session_lengths_have_their_mean() {
         for mean in [1.0, 1.5, 5.0, 40.0] {
             let mut random = Random::of_thread(5, 0);
             let sum: u64 = (0..100_000).map(|_| geometric(mean, random.fraction())).sum();

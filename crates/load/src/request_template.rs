@@ -1,5 +1,6 @@
-//! Requests that vary: they contain values or cookies, or follow a redirect. They are compiled before the
-//! run; it is written by concatenating its pieces.
+//! Requests that vary: they contain variables or cookies, or follow a redirect. They are compiled to
+//! templates before the run. During the run, a request is written by concatenating the pieces of its
+//! template.
 
 use crate::fields::{Field, header_fields, pseudo_method_and_scheme};
 use crate::header_blocks::{HeaderBlocks, http3_request};
@@ -12,15 +13,15 @@ use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h3::qpack;
 use touchstone_session::{Place, Script, State, Template, has_variables};
 
-/// A request that varies, in all its forms.
+/// The templates of a request that varies, one for each form.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
     usual: FormTemplate,
-    /// After a redirect: as a GET without a body, and with the same method and body.
+    /// The forms after a redirect: as a GET without a body, and with the same method and body.
     redirected: Option<[FormTemplate; 2]>,
 }
 
-/// In which form a request is sent.
+/// The form of a request, which depends on redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum RedirectForm {
     #[default]
@@ -31,30 +32,30 @@ pub(crate) enum RedirectForm {
     SameMethod,
 }
 
-/// One form of the request.
+/// The template of one form of a request.
 #[derive(Debug)]
 struct FormTemplate {
     version: HttpVersion,
     target: usize,
     is_secure: bool,
     keeps_cookies: bool,
-    /// The body is a message, and not sent with the request.
+    /// The body is a message of the WebSocket, and is not sent with the request.
     is_websocket: bool,
     path: Template,
     /// HTTP/1: the method and a space.
     method: Box<[u8]>,
-    /// HTTP/1: what follows the path, except for Cookie, Content-Length and the empty line.
+    /// HTTP/1: the head after the path, except for Cookie, Content-Length and the empty line.
     head: Template,
-    /// The same for the last request of a connection, where only some are.
+    /// The same for the last request on a connection, if a share of the requests closes its connection.
     last_head: Option<Template>,
     /// HTTP/2 and 3: names and values.
     fields: Vec<(Box<[u8]>, Template)>,
-    /// The Cookie field of the plan itself.
+    /// The Cookie field of the plan.
     cookie: Option<Template>,
     body: Option<Template>,
 }
 
-/// A request as one client sends it, in memory that is used again.
+/// A rendered request of one client. The buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenRequest {
     /// HTTP/1.
@@ -70,7 +71,7 @@ pub(crate) struct WrittenRequest {
 }
 
 impl RequestTemplate {
-    /// Compiles a request; `None`: it is the same every time.
+    /// Compiles a request; `None`: it does not vary.
     pub(crate) fn compile(
         plan: &Plan,
         request: &PlannedRequest,
@@ -98,7 +99,7 @@ impl RequestTemplate {
         Ok(Some(RequestTemplate { usual: form(path, request)?, redirected }))
     }
 
-    /// The variables that it needs.
+    /// The variables that the request contains.
     pub(crate) fn variables(&self) -> impl Iterator<Item = usize> {
         let FormTemplate { path, head, fields, cookie, body, .. } = &self.usual;
         let fields = fields.iter().map(|(_, value)| value);
@@ -121,7 +122,7 @@ impl RequestTemplate {
     }
 }
 
-/// All texts of a request in which variables may stand.
+/// All texts of a request that may contain variables.
 fn texts<'a>(plan: &'a Plan, request: &'a PlannedRequest) -> impl Iterator<Item = &'a str> {
     let headers = plan.headers.iter().chain(&request.headers).map(String::as_str);
     let body = request.body.as_deref().filter(|_| !is_grpc(request));
@@ -129,7 +130,8 @@ fn texts<'a>(plan: &'a Plan, request: &'a PlannedRequest) -> impl Iterator<Item 
     [request.path.as_str()].into_iter().chain(headers).chain(body)
 }
 
-/// Whether its body is a message of gRPC, which is sent as it stands: its lengths would not fit values.
+/// Whether the body is a gRPC message. It is sent without changes, because its length prefix would be wrong
+/// after a substitution.
 fn is_grpc(request: &PlannedRequest) -> bool {
     request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc)
 }
@@ -150,7 +152,7 @@ impl FormTemplate {
         let body = match &request.body {
             None => None,
             Some(body) if is_grpc(request) => Some(Template::text(body)),
-            // Bytes that are no text have no variables in them.
+            // Bytes that are not UTF-8 contain no variables.
             Some(body) => Some(match std::str::from_utf8(body) {
                 Ok(text) => compiled(text, Place::Body, script)?,
                 Err(_) => Template::text(body),
@@ -276,8 +278,8 @@ impl FormTemplate {
     }
 }
 
-/// A value may be a whole URL, or lack the slash at its beginning: what is sent is the path (RFC 9112,
-/// section 3.2.1).
+/// Converts the value of a path to origin form (RFC 9112, section 3.2.1): it may be a whole URL, or lack the
+/// slash at the beginning.
 fn into_origin_form(path: &mut Vec<u8>) {
     if path.starts_with(b"/") {
         return;
@@ -292,7 +294,7 @@ fn into_origin_form(path: &mut Vec<u8>) {
     }
 }
 
-/// HTTP/1: what follows the path.
+/// HTTP/1: the head after the path.
 fn head(version: HttpVersion, fields: &[Field], script: &Script) -> Result<Template, PlanError> {
     let mut head = Template::text(format!(" {}\r\n", version.name()).as_bytes());
     for (name, value) in fields {
@@ -306,7 +308,7 @@ fn head(version: HttpVersion, fields: &[Field], script: &Script) -> Result<Templ
 /// The name of a field, and its value as a template.
 type VaryingField = (Box<[u8]>, Template);
 
-/// HTTP/2 and 3: names and values, the pseudo-header fields but the path first.
+/// HTTP/2 and 3: names and values, beginning with the pseudo-header fields except for the path.
 fn multiplexed(
     request: &PlannedRequest,
     target: &Target,
@@ -333,7 +335,7 @@ mod tests {
     use super::into_origin_form;
 
     #[test]
-    fn values_become_paths() {
+    fn values_are_converted_to_origin_form() {
         for (value, path) in [
             ("/a", "/a"),
             ("a?b", "/a?b"),

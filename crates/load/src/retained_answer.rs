@@ -1,4 +1,4 @@
-//! The parts of an answer that are retained if the plan needs more than its length: hash, fields, body.
+//! The parts of an answer that are retained if the plan requires more than its length: hash, fields, body.
 
 use crate::body::BodySink;
 use crate::failure::Failure;
@@ -10,10 +10,10 @@ use touchstone_http::h2::hpack::FieldList;
 use touchstone_http::response::ResponseHead;
 use touchstone_session::{AnswerView, FieldSource};
 
-/// The longest body that is kept; the rest of a longer one is not searched.
-const MAXIMUM_KEPT_BYTES: usize = 16 * 1024 * 1024;
+/// The most retained bytes of a body; the rest of a longer body is ignored.
+const MAXIMUM_RETAINED_BYTES: usize = 16 * 1024 * 1024;
 
-/// The kept parts of the answer that a client waits for.
+/// The retained parts of the answer that a client receives.
 #[derive(Default)]
 pub(crate) struct RetainedAnswer {
     /// The head of an answer of HTTP/1.
@@ -21,53 +21,53 @@ pub(crate) struct RetainedAnswer {
     pub(crate) parts: RetainedParts,
 }
 
-/// All but the head of HTTP/1.
+/// The retained parts, except for the head of HTTP/1.
 #[derive(Default)]
 pub(crate) struct RetainedParts {
     hasher: Option<Sha256>,
-    wants_body: bool,
+    retains_body: bool,
     body: Vec<u8>,
-    wants_fields: bool,
+    retains_fields: bool,
     /// The fields of HTTP/2 and 3.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The fields are in the head of HTTP/1.
+    /// The answer is one of HTTP/1, with its fields in the head.
     is_http1: bool,
     /// The messages of the answer.
     pub(crate) messages: Option<MessageReader>,
 }
 
 impl RetainedAnswer {
-    /// Makes room for the answer to a request.
+    /// Prepares for the answer to a request.
     pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
         let step = request.step.as_ref();
         self.parts.hasher = request.expected.body_sha256.map(|_| Sha256::new());
-        self.parts.wants_body = step.is_some_and(|step| step.wants_body());
+        self.parts.retains_body = step.is_some_and(|step| step.wants_body());
         let is_grpc = request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc);
-        self.parts.wants_fields = step.is_some() || keeps_cookies || is_grpc;
+        self.parts.retains_fields = step.is_some() || keeps_cookies || is_grpc;
         self.parts.messages = request.messages.map(MessageReader::new);
         self.parts.is_http1 = request.blocks.is_empty();
         self.parts.body.clear();
         self.parts.fields.clear();
     }
 
-    /// Whether the hash of the body is this one; true where none was wanted.
-    pub(crate) fn has_hash(&mut self, wanted: Option<&[u8; 32]>) -> bool {
-        match (wanted, self.parts.hasher.take()) {
-            (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
+    /// Whether the body has the expected hash; true if no hash is expected.
+    pub(crate) fn has_hash(&mut self, expected: Option<&[u8; 32]>) -> bool {
+        match (expected, self.parts.hasher.take()) {
+            (Some(expected), Some(hasher)) => hasher.finalize().as_slice() == expected,
             _ => true,
         }
     }
 
-    /// What is wrong with the messages of a complete answer, if anything.
+    /// Checks the messages of a complete answer.
     pub(crate) fn check_messages(&self) -> Result<(), Failure> {
         let Some(messages) = &self.parts.messages else { return Ok(()) };
-        if messages.is_wrong() {
+        if messages.is_malformed() {
             return Err(ErrorKind::Malformed.into());
         }
-        if messages.is_cut() {
+        if messages.ends_within_message() {
             return Err(ErrorKind::ShortBody.into());
         }
-        if messages.form() != MessageForm::Grpc || messages.is_full() {
+        if messages.form() != MessageForm::Grpc || messages.has_reached_limit() {
             return Ok(());
         }
         match self.field(b"grpc-status").as_deref() {
@@ -80,12 +80,12 @@ impl RetainedAnswer {
         }
     }
 
-    /// The answer, when it is complete.
+    /// A view of the complete answer.
     pub(crate) fn view(&self) -> AnswerView<'_> {
         AnswerView { fields: self, body: &self.parts.body }
     }
 
-    /// The first field of that name.
+    /// The first field with this name.
     pub(crate) fn field(&self, name: &[u8]) -> Option<Vec<u8>> {
         let mut found = None;
         self.each(name, &mut |value| {
@@ -107,9 +107,9 @@ impl FieldSource for RetainedAnswer {
 }
 
 impl RetainedParts {
-    /// Takes a header section of HTTP/2 or 3.
+    /// Stores a header section of HTTP/2 or 3.
     pub(crate) fn take_section(&mut self, fields: &FieldList) {
-        if self.wants_fields {
+        if self.retains_fields {
             let pair = |field| (fields.name(field).to_vec(), fields.value(field).to_vec());
             self.fields.extend(fields.fields().iter().map(pair));
         }
@@ -124,8 +124,8 @@ impl BodySink for RetainedParts {
         if let Some(messages) = &mut self.messages {
             messages.take(part);
         }
-        if self.wants_body {
-            let room = MAXIMUM_KEPT_BYTES - self.body.len().min(MAXIMUM_KEPT_BYTES);
+        if self.retains_body {
+            let room = MAXIMUM_RETAINED_BYTES - self.body.len().min(MAXIMUM_RETAINED_BYTES);
             self.body.extend_from_slice(&part[..part.len().min(room)]);
         }
     }

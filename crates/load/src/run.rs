@@ -1,9 +1,12 @@
-//! A run from its plan to its outcome: one thread for each core is started, and their records are merged.
+//! The execution of a plan: one thread for each processor is started, and the records of the threads are
+//! merged into the outcome.
 
 use crate::choice::WeightedChoice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Shared, ThreadOutcome};
-use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, NOT_CARRIED, Outcome, Saturation};
+use crate::outcome::{
+    ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, RATE_NOT_SERVED, Saturation,
+};
 use crate::plan::{Plan, PlanError};
 use crate::portion::Portion;
 use crate::progress::Progress;
@@ -17,22 +20,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use touchstone_session::Script;
 
-/// A thread that is busier than this is at its limit: its figures are partly its own.
+/// A thread with a higher processor use is at its limit, which affects the figures.
 const BUSY_THREAD: f64 = 0.9;
-/// A thread that waits longer than this part of the time for its processor shares it with other programs.
+/// A thread that waits for its processor for a larger share of the time shares it with other programs.
 const WAITING_THREAD: f64 = 0.1;
-/// If fewer than this part of the due arrivals were made, the rate was not kept.
-const KEPT_RATE: f64 = 0.99;
+/// If a smaller share of the due arrivals was started, the rate was not reached.
+const REACHED_RATE: f64 = 0.99;
 
-/// Carries out a plan. Blocks until the length is over and the requests under way are answered or past their
-/// time limit; or until [`Progress::stop`], within 100 ms.
+/// Executes a plan. Blocks until the length is over and the active requests have ended; after
+/// [`Progress::stop`], returns within 100 ms.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
     let ready = PreparedRun::new(plan, Portion::whole(plan))?;
     ready.run_at(now_ns() + ready.time_to_prepare_ns(), progress)
 }
 
-/// A plan, or a portion of one, that is checked and whose requests are written: it can be started at a given
-/// moment.
+/// A checked plan, or a portion of one, with encoded requests. It can be started at a given time.
 pub struct PreparedRun<'a> {
     plan: &'a Plan,
     portion: Portion,
@@ -44,8 +46,8 @@ pub struct PreparedRun<'a> {
 }
 
 impl<'a> PreparedRun<'a> {
-    /// Checks and prepares. The plan's processors are those of this machine, one for each thread of the
-    /// portion.
+    /// Checks and prepares a plan. The plan's processors are those of this machine, one for each thread of
+    /// the portion.
     pub fn new(plan: &'a Plan, portion: Portion) -> Result<PreparedRun<'a>, PlanError> {
         let warnings = plan.check_portion(&portion)?;
         let (requests, script) = prepare(plan)?;
@@ -53,18 +55,18 @@ impl<'a> PreparedRun<'a> {
         Ok(PreparedRun { plan, portion, requests, tls, choice, script, warnings })
     }
 
-    /// Facts that a reader of the figures should know, a sentence each.
+    /// Warnings for the reader of the figures, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How long before its start the run must be begun: by then every thread has prepared its clients, so
-    /// that all start together.
+    /// The time between the call of [`PreparedRun::run_at`] and the start of the run that the threads need to
+    /// prepare their clients, so that all of them start together.
     pub fn time_to_prepare_ns(&self) -> u64 {
         10_000_000 + self.portion.client_count(self.plan) as u64 * 5_000
     }
 
-    /// Runs as [`run`] does, from a moment on the monotonic clock.
+    /// Executes the plan as [`run`] does. The run starts at this time of the monotonic clock.
     pub fn run_at(&self, start_ns: u64, progress: &Progress) -> Result<Outcome, PlanError> {
         let plan = self.plan;
         let shared = Shared {
@@ -121,15 +123,13 @@ fn run_threads(shared: &Shared<'_>, portion: &Portion) -> Result<Vec<ThreadOutco
             .map(|thread| {
                 let thread = thread
                     .map_err(|error| PlanError(format!("an engine thread cannot be started: {error}")))?;
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Err(PlanError("an engine thread ended in a panic".to_string())))
+                thread.join().unwrap_or_else(|_| Err(PlanError("an engine thread panicked".to_string())))
             })
             .collect()
     })
 }
 
-/// The share of one thread: its clients, and of the requests if they are limited.
+/// The share of one thread: its clients, and its part of a limited number of requests.
 fn share(plan: &Plan, thread: usize, threads: usize) -> ThreadShare {
     let share = |number: usize| {
         plan.request_limit.map(|limit| (u128::from(limit) * number as u128 / threads as u128) as u64)
@@ -151,7 +151,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         .is_some_and(|limit| threads.iter().map(ThreadOutcome::ended).sum::<u64>() >= limit)
     {
         let last_ns = threads.iter().map(|thread| thread.record.last_ended_ns).max().unwrap_or_default();
-        // A request that ended at the last moment is within the window.
+        // The window includes the last ended request.
         times = times.ended_at(last_ns + 1);
     }
     let mut record = Record::new(shared.plan, times, 0);
@@ -166,10 +166,10 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         record.merge(thread.record);
     }
     record.finish_intervals();
-    let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
+    let warnings = [warnings, server_warnings(shared.plan, &record)].concat();
     let window = times.window();
     let statuses = record.answers_by_status();
-    let error_reasons = std::mem::take(&mut record.reasons).told(
+    let error_reasons = std::mem::take(&mut record.reasons).into_error_reasons(
         shared.plan,
         shared.script,
         times.start_ns,
@@ -214,33 +214,34 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
 }
 
-/// Where the server did not behave as the plan assumes.
-fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
+/// Warnings about a server that does not behave as the plan assumes.
+fn server_warnings(plan: &Plan, record: &Record) -> Vec<String> {
     let mut signs = Vec::new();
     if record.stream_waits > 0 {
         signs.push(format!(
-            "{} requests waited because the server takes fewer than {} requests at once on a connection: \
+            "{} requests waited, because the server accepts fewer than {} requests at once on a connection: \
              use fewer --streams",
             record.stream_waits, plan.streams
         ));
     }
     let HandshakeCounts { full, resumed } = record.handshakes;
-    let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
-    // The first connections of all clients have no session to resume.
-    let could = (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
-    let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
-    if (resumed as f64) < fewest {
+    let planned = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
+    // The first connections of the clients have no session to resume.
+    let resumable =
+        (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
+    let expected = planned.fold(1.0, f64::min) * resumable * 0.95 - 2.0;
+    if (resumed as f64) < expected {
         signs.push(format!(
-            "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the \
-             server refuses sessions, or gives none",
+            "only {resumed} of {} TLS handshakes resumed a session, and at least {:.0} were expected: the \
+             server refuses sessions, or issues none",
             full + resumed,
-            fewest
+            expected
         ));
     }
     signs
 }
 
-/// Whether the engine, and not the server, limited the figures: all signs of it.
+/// The signs that the engine limited the figures.
 fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     let mut signs = Vec::new();
     if engine.busiest_thread > BUSY_THREAD {
@@ -252,31 +253,31 @@ fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     }
     if engine.longest_waiting_thread > WAITING_THREAD {
         signs.push(format!(
-            "an engine thread waited {:.0} % of the time while something else had its processor, and what it \
-             measured is partly that wait: give the engine a processor of its own",
+            "an engine thread waited {:.0} % of the time while another program used its processor, and the \
+             measured times include this wait: give the engine a processor of its own",
             engine.longest_waiting_thread * 100.0
         ));
     }
     if let Some(arrivals) = &record.arrivals {
-        signs.extend(signs_of_lateness(plan, record, arrivals));
+        signs.extend(lateness_signs(plan, record, arrivals));
     }
     if signs.is_empty() { Saturation::Clear } else { Saturation::Saturated(signs.join("; ")) }
 }
 
-fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
+fn lateness_signs(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
     let mut signs = Vec::new();
     let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
     if own_late_ns > LATE.as_nanos() as u64 {
         signs.push(format!(
-            "the engine itself started one request in a hundred more than {:.1} ms after its moment, \
-             although a client was free for it",
+            "the engine itself started one request in a hundred more than {:.1} ms after its due time, \
+             although a client was free",
             own_late_ns as f64 / 1e6
         ));
     }
-    if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * KEPT_RATE {
+    if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * REACHED_RATE {
         signs.push(format!(
-            "only {} of the {} requests that were due could start, as every client was still waiting for an \
-             answer: {NOT_CARRIED} with {} clients (try more clients)",
+            "only {} of the {} due requests were started, because all clients were waiting for answers: \
+             {RATE_NOT_SERVED} with {} clients (try more clients)",
             arrivals.started, arrivals.due, plan.clients
         ));
     }

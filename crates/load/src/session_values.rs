@@ -1,5 +1,5 @@
-//! What a client does with the values of its session: it begins with some, writes them into requests, takes
-//! others from answers, and follows redirects.
+//! The use of session values by a client: initial values, substitution in requests, extraction from answers,
+//! and redirects.
 
 use crate::answer::Answer;
 use crate::engine::Engine;
@@ -10,11 +10,11 @@ use crate::retained_answer::RetainedAnswer;
 use std::time::{SystemTime, UNIX_EPOCH};
 use touchstone_session::{Problem, Start, resolve_location};
 
-/// The most bytes of an answer that are kept as an example.
+/// The most bytes of an answer in an example.
 const EXAMPLE_BYTES: usize = 200;
 
 impl Engine<'_> {
-    /// The client's next session begins.
+    /// Begins the client's next session.
     pub(crate) fn begin_script(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let Some(state) = &mut client.script else { return };
@@ -23,7 +23,7 @@ impl Engine<'_> {
         self.shared.script.begin(state, &start);
     }
 
-    /// Writes the client's request, if it varies, and prepares the place for the kept part of its answer.
+    /// Renders the client's request, if it varies, and prepares for the retained parts of its answer.
     pub(crate) fn write_request(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let request = &self.shared.requests[client.request];
@@ -39,7 +39,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Looks at a valid answer: a redirect is followed, values are taken, and what must be true is checked.
+    /// Evaluates an answer with an expected status: follows a redirect, or extracts values and checks
+    /// assertions.
     pub(crate) fn take_answer(&mut self, index: usize, answer: &Answer) -> Result<(), Failure> {
         let client = &mut self.clients[index];
         let (Some(retained), Some(state)) = (&client.retained, &mut client.script) else { return Ok(()) };
@@ -75,7 +76,7 @@ impl Engine<'_> {
         })
     }
 
-    /// The place that an answer redirects to, where that is on the same server.
+    /// The location of a redirect, if it is on the same server.
     fn redirect(&self, index: usize, status: u16) -> Option<Vec<u8>> {
         if !matches!(status, 301 | 302 | 303 | 307 | 308) {
             return None;
@@ -87,18 +88,18 @@ impl Engine<'_> {
         resolve_location(&location, target.tls.is_some(), &target.host, base)
     }
 
-    /// A request has failed: a session that lacks a value of its answer cannot continue.
+    /// Ends the session after a failed request whose answer sets variables.
     pub(crate) fn end_session_without_value(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let step = &self.shared.requests[client.request].step;
         if step.as_ref().is_some_and(|step| step.sets().next().is_some()) {
-            client.page.made = usize::MAX;
-            client.session_left = 0;
+            client.page.started = usize::MAX;
+            client.session_requests_left = 0;
         }
         (client.redirect_form, client.redirects, client.is_redirected) = (RedirectForm::None, 0, false);
     }
 
-    /// The failed request in words, and the beginning of its answer where that says more.
+    /// The failed request as text, and the beginning of its answer if it explains the failure.
     pub(crate) fn example(&self, index: usize, failure: Failure) -> Example {
         let client = &self.clients[index];
         let method = &self.shared.plan.requests[client.request].method;
@@ -107,13 +108,13 @@ impl Engine<'_> {
             let method = if client.redirect_form == RedirectForm::AsGet { "GET" } else { method };
             format!("{method} {}", String::from_utf8_lossy(&written.path))
         });
-        let is_told = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
+        let shows_answer = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
         let answer = match failure.kind {
             ErrorKind::WrongFrame | ErrorKind::Closed => {
                 let layers = self.connections[client.connection].layers.as_ref();
-                layers.and_then(|layers| layers.last_words.as_deref()).map(visible)
+                layers.and_then(|layers| layers.failure_detail.as_deref()).map(without_control_characters)
             }
-            _ => client.retained.as_deref().filter(|_| is_told).map(beginning),
+            _ => client.retained.as_deref().filter(|_| shows_answer).map(beginning),
         };
         Example { request, answer }
     }
@@ -124,10 +125,10 @@ fn beginning(retained: &RetainedAnswer) -> String {
     let body = retained.view().body;
     let text = String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]);
     let rest = if body.len() > EXAMPLE_BYTES { "..." } else { "" };
-    format!("{}{rest}", visible(&text))
+    format!("{}{rest}", without_control_characters(&text))
 }
 
-/// A text without control characters.
-fn visible(text: &str) -> String {
+/// Replaces control characters by spaces.
+fn without_control_characters(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,10 +1,10 @@
-//! The clients that share a connection of HTTP/2 or 3, as takers of their answers.
+//! The clients that share a connection of HTTP/2 or 3, as receivers of their answers.
 
 use crate::body::{BodySink, SlotSink};
 use crate::client::Client;
 use touchstone_http::h2::hpack::FieldList;
 
-/// Clients with consecutive numbers; the first has slot 0.
+/// Clients with consecutive indices; the first has slot 0.
 pub(crate) struct ClientSlots<'a> {
     pub(crate) clients: &'a mut [Client],
     pub(crate) first: usize,

@@ -1,5 +1,5 @@
-//! A quantity that changes over the run: an arrival rate, or a number of virtual clients. It consists of
-//! stages, each a straight line from one value to another, so that steps and ramps are phases of one run.
+//! A value that changes during the run: an arrival rate, or a number of virtual clients. It consists of
+//! stages, each linear from one value to another, so that steps and ramps are phases of one run.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 /// One stage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// How long it lasts.
+    /// The length of the stage.
     pub length: Duration,
     /// The value at its beginning.
     pub from: f64,
-    /// The value at its end; the same as `from` in a stage that holds its value.
+    /// The value at its end; equal to `from` in a constant stage.
     pub to: f64,
 }
 
 impl Stage {
-    /// A stage that holds its value.
-    pub fn holding(length: Duration, value: f64) -> Stage {
+    /// A stage with a constant value.
+    pub fn constant(length: Duration, value: f64) -> Stage {
         Stage { length, from: value, to: value }
     }
 
@@ -26,12 +26,11 @@ impl Stage {
         (self.from + self.to) / 2.0 * self.length.as_secs_f64()
     }
 
-    /// The time in the stage, in seconds, at which the integral has reached this area.
+    /// The time in the stage, in seconds, at which the integral reaches this area.
     fn time_of_area(&self, area: f64) -> f64 {
         let slope = (self.to - self.from) / self.length.as_secs_f64();
         let root = (self.from * self.from + 2.0 * slope * area).max(0.0).sqrt();
-        // This form of the quadratic formula does not divide by a difference of large numbers, and works
-        // without a slope.
+        // This form of the quadratic formula is numerically stable, and also valid without a slope.
         let sum = self.from + root;
         if sum > 0.0 { 2.0 * area / sum } else { 0.0 }
     }
@@ -62,8 +61,8 @@ impl StageCurve {
         StageCurve { stages: stages.iter().map(place).collect() }
     }
 
-    /// When the integral reaches `area`, in seconds from the start. `None` when it never does. `cursor` is
-    /// where the last look-up ended: the caller asks for areas in rising order.
+    /// The time at which the integral reaches `area`, in seconds from the start; `None` if it does not.
+    /// `cursor` is the stage of the last call: calls must be made in ascending order of areas.
     pub(crate) fn time_of_area(&self, area: f64, cursor: &mut usize) -> Option<f64> {
         loop {
             let PlacedStage { stage, start_s, area_before } = self.stages.get(*cursor)?;
@@ -74,7 +73,7 @@ impl StageCurve {
         }
     }
 
-    /// The integral of the value between two moments, in seconds from the start.
+    /// The integral of the value between two times, in seconds from the start.
     #[cfg(test)]
     fn area_between(&self, from_s: f64, to_s: f64) -> f64 {
         let within = |placed: &PlacedStage| {
@@ -88,13 +87,13 @@ impl StageCurve {
         self.stages.iter().map(within).sum()
     }
 
-    /// The first moment from `from_s` on at which the value is above `level`, in seconds from the start. In a
-    /// stage that rises through the level this is where it does.
+    /// The first time, not before `from_s`, at which the value is above `level`, in seconds from the start.
+    /// In a rising stage this is the time at which the value crosses the level.
     pub(crate) fn next_above(&self, level: f64, from_s: f64) -> Option<f64> {
         self.stages.iter().find_map(|placed| placed.next_above(level, from_s))
     }
 
-    /// Whether the value is above `level` at this moment.
+    /// Whether the value is above `level` at this time.
     pub(crate) fn is_above(&self, level: f64, at_s: f64) -> bool {
         self.next_above(level, at_s).is_some_and(|next| next <= at_s)
     }
@@ -112,7 +111,7 @@ impl PlacedStage {
         if value > level {
             return Some(self.start_s + at);
         }
-        // One nanosecond later the value is above the level, and not only at it.
+        // One nanosecond is added, so that the value is above the level and not equal to it.
         let crossing = (to > level).then(|| (level - from) / (to - from) * length_s + 1e-9)?;
         (crossing < length_s).then_some(self.start_s + crossing.max(at))
     }
@@ -129,15 +128,15 @@ mod tests {
 
     fn steps_and_ramps() -> StageCurve {
         StageCurve::new(&[
-            Stage::holding(seconds(10.0), 100.0),
+            Stage::constant(seconds(10.0), 100.0),
             Stage { length: seconds(10.0), from: 100.0, to: 300.0 },
-            Stage::holding(seconds(5.0), 0.0),
-            Stage::holding(seconds(1.0), 50.0),
+            Stage::constant(seconds(5.0), 0.0),
+            Stage::constant(seconds(1.0), 50.0),
         ])
     }
 
     #[test]
-    fn areas_are_reached_when_they_should_be() {
+    fn areas_are_reached_at_the_exact_times() {
         let (curve, mut cursor) = (steps_and_ramps(), 0);
         for (area, at_s) in [(0.0, 0.0), (500.0, 5.0), (1000.0, 10.0), (1600.0, 14.142_135_6), (3000.0, 25.0)]
         {
@@ -166,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn looking_an_area_up_and_adding_it_up_agree(
+        fn time_of_area_is_the_inverse_of_the_integral(
             stages in prop::collection::vec((0.01f64..20.0, 0.0f64..1e4, 0.0f64..1e4), 1..6),
             part in 0.0f64..0.999,
         ) {

@@ -1,5 +1,5 @@
-//! The start of a run: all engine threads, on any number of machines, begin at one moment of the monotonic
-//! clock. All preparation is done by then; what remains is to be awake at that moment and not after it.
+//! The start of a run: all engine threads, on any number of machines, start at one time of the monotonic
+//! clock. All preparation is done before; the thread only has to be awake at this time.
 
 use crate::clock::{now_ns, timespec};
 use crate::raised_priority::RaisedPriority;
@@ -7,16 +7,16 @@ use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often a waiting thread checks whether the run was stopped.
+/// The interval at which a waiting thread checks whether the run was stopped.
 const CHECK_INTERVAL_NS: u64 = 10_000_000;
-/// How long before the start a thread is awake: a processor that slept takes up to some tenths of a
+/// The time before the start at which a thread wakes: a sleeping processor needs up to some tenths of a
 /// millisecond to wake.
 const AWAKE_NS: u64 = 500_000;
 
-/// Waits until a moment of the monotonic clock, and returns the time when it had passed; `None` if the run
-/// was stopped before.
+/// Waits until a time of the monotonic clock, and returns the actual time of the start; `None` if the run was
+/// stopped before.
 pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
-    // Only until the start: a thread that begins first must not delay threads that have yet to begin.
+    // The priority ends at the start, so that a thread that starts first does not delay the others.
     let _priority = RaisedPriority::begin();
     loop {
         let now_ns = now_ns();
@@ -30,8 +30,7 @@ pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
         if now_ns < awake_ns {
             sleep_until(awake_ns.min(now_ns + CHECK_INTERVAL_NS));
         } else {
-            // If several threads share a processor, all of them are awake at the start, and none blocks the
-            // others.
+            // The thread stays awake. If several threads share a processor, none of them blocks the others.
             std::thread::yield_now();
         }
     }
@@ -52,7 +51,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn nobody_begins_before_the_start() {
+    fn no_thread_starts_before_the_start_time() {
         let (start_ns, go_on) = (now_ns() + 50_000_000, AtomicBool::new(false));
         let begun_ns = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| wait_for_start(start_ns, &go_on))).collect();
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_is_past_is_now_and_one_that_was_stopped_never() {
+    fn a_past_start_returns_at_once_and_a_stopped_one_returns_none() {
         let start_ns = now_ns();
         assert!(
             wait_for_start(start_ns, &AtomicBool::new(true)).is_some_and(|begun_ns| begun_ns >= start_ns)

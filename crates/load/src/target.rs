@@ -1,16 +1,17 @@
-//! Where requests go: the address, the value of the Host field, and the TLS of the connections.
+//! The targets of requests: the address, the value of the Host field, and the TLS settings of the
+//! connections.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The protocol version that the requests are written in.
+/// The protocol version of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
-    /// HTTP/1.0; kept connections are asked for with `Connection: keep-alive`.
+    /// HTTP/1.0; kept connections are requested with `Connection: keep-alive`.
     Http10,
     /// HTTP/1.1.
     Http11,
-    /// HTTP/2: agreed upon in the TLS handshake (ALPN), or, without TLS, known beforehand.
+    /// HTTP/2: negotiated in the TLS handshake (ALPN) or, without TLS, used with prior knowledge.
     Http2,
     /// HTTP/3 over QUIC.
     Http3,
@@ -28,16 +29,17 @@ impl HttpVersion {
     }
 }
 
-/// Where requests go.
+/// The target of requests.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Target {
-    /// The address to connect to, resolved before the run so that no name is looked up while measuring.
+    /// The address to connect to, resolved before the run so that no name is looked up during the
+    /// measurement.
     pub address: SocketAddr,
     /// The value of the Host field.
     pub host: String,
-    /// Set if the connections are made with TLS.
+    /// The TLS settings; `None`: without TLS.
     pub tls: Option<TlsTarget>,
-    /// The version that requests to it are written in; `None`: that of the plan.
+    /// The protocol version of requests to the target; `None`: that of the plan.
     pub version: Option<HttpVersion>,
 }
 
@@ -48,34 +50,34 @@ impl Target {
     }
 }
 
-/// How connections to a target are protected.
+/// The TLS settings of the connections to a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TlsTarget {
-    /// The name that is sent to the server (SNI) and that its certificate must have; an address is only
-    /// checked, not sent.
+    /// The name that is sent to the server (SNI) and that its certificate must contain; an address is only
+    /// verified, not sent.
     pub server_name: String,
     /// How the server's certificate is verified.
     pub trust: Trust,
-    /// The versions that are offered.
+    /// The offered versions of TLS.
     pub versions: TlsVersions,
-    /// The share of connections that resume an earlier session, 0 to 1. The rest make full handshakes.
+    /// The share of connections that resume an earlier session, 0 to 1. The others make full handshakes.
     pub resumption_share: f64,
-    /// The certificate for servers that ask the client for one.
+    /// The certificate for servers that request one from the client.
     pub client_certificate: Option<ClientCertificate>,
 }
 
 /// A certificate of the client.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientCertificate {
-    /// The certificate and those between it and its authority, PEM.
+    /// The certificate and the intermediate certificates, PEM.
     #[serde(with = "crate::base64_serde::bytes")]
     pub chain: Vec<u8>,
-    /// Its key, PEM.
+    /// The private key, PEM.
     #[serde(with = "crate::base64_serde::bytes")]
     pub key: Vec<u8>,
 }
 
-/// Without the key.
+/// The output does not contain the key.
 impl std::fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientCertificate").finish_non_exhaustive()
@@ -83,7 +85,8 @@ impl std::fmt::Debug for ClientCertificate {
 }
 
 impl TlsTarget {
-    /// The system's certificate authorities, both versions, and resumption of sessions whenever there is one.
+    /// The default settings: the system's certificate authorities, both versions, and resumption of sessions
+    /// if possible.
     pub fn new(server_name: &str) -> TlsTarget {
         TlsTarget {
             server_name: server_name.to_string(),
@@ -100,19 +103,20 @@ impl TlsTarget {
 pub enum Trust {
     /// The certificate authorities that the system trusts.
     System,
-    /// These certificates alone, PEM.
+    /// Only these certificates, PEM.
     Authorities(#[serde(with = "crate::base64_serde::bytes")] Vec<u8>),
-    /// Not at all: any certificate is accepted, so that anyone on the network path can act as the server.
+    /// No verification: any certificate is accepted, so that anyone on the network path can act as the
+    /// server.
     Anything,
 }
 
-/// The versions of TLS that are offered.
+/// The offered versions of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TlsVersions {
     /// TLS 1.2 and 1.3; the server chooses.
     Both,
-    /// TLS 1.2 alone.
+    /// Only TLS 1.2.
     Tls12,
-    /// TLS 1.3 alone.
+    /// Only TLS 1.3.
     Tls13,
 }

@@ -1,4 +1,4 @@
-//! What each engine thread gets of a run: its clients, their connections, and the targets as it sees them.
+//! The share of each engine thread in a run: its clients, their connections, and its state of the targets.
 
 use crate::client::Connection;
 use crate::target::HttpVersion;
@@ -7,29 +7,29 @@ use crate::tls_setup::{TlsBase, TlsSetup};
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// A target as a thread sees it.
+/// A target, with the state that a thread keeps for it.
 pub(crate) struct EngineTarget {
     pub(crate) address: SocketAddr,
     pub(crate) is_loopback: bool,
     pub(crate) tls: Option<TlsSetup>,
     pub(crate) version: HttpVersion,
-    /// The plan wants WebSockets of it.
+    /// The plan opens WebSockets to the target.
     pub(crate) has_websockets: bool,
     /// Several clients share a connection of HTTP/1.1.
     pub(crate) is_pipelined: bool,
 }
 
-/// What one thread is to do.
+/// The share of one thread.
 pub(crate) struct ThreadShare {
     pub(crate) clients: Range<usize>,
     pub(crate) thread: usize,
     pub(crate) threads: usize,
-    /// Requests that it may start.
+    /// The number of requests that it may start.
     pub(crate) request_limit: u64,
 }
 
-/// The clients of one thread out of `threads`: consecutive numbers, as many as there are groups of `streams`
-/// clients for it; the parts differ by one group at most and together make the whole.
+/// The clients of one thread out of `threads`: consecutive numbers in whole groups of `streams` clients. The
+/// shares of the threads differ by one group at most.
 pub(crate) fn clients_of_thread(
     clients: usize,
     streams: usize,
@@ -58,7 +58,7 @@ impl EngineTarget {
     }
 }
 
-/// The connections of all groups, those of a group next to each other.
+/// The connections of all groups; those of a group are consecutive.
 pub(crate) fn connections(clients: usize, streams: usize, targets: &[EngineTarget]) -> Vec<Connection> {
     let of_group = |group: usize| {
         targets.iter().enumerate().map(move |(number, target)| {
@@ -79,13 +79,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_make_the_whole(clients in 1usize..5000, streams in 1usize..20, threads in 1usize..64) {
+        fn threads_cover_all_clients(clients in 1usize..5000, streams in 1usize..20, threads in 1usize..64) {
             let part = |thread| clients_of_thread(clients, streams, threads, thread);
             let parts: Vec<Range<usize>> = (0..threads).map(part).collect();
             prop_assert_eq!(parts[0].start, 0);
             prop_assert_eq!(parts[threads - 1].end, clients);
             prop_assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
-            // Groups stay whole, except for the last.
+            // Groups are not divided, except for the last.
             prop_assert!(parts.iter().all(|part| part.start % streams == 0 || part.start == clients));
             let groups = |part: &Range<usize>| part.len().div_ceil(streams);
             let most = parts.iter().map(groups).max().unwrap_or(0);

@@ -1,11 +1,10 @@
-//! The clients that wait for a moment: a delay, a think time, their part of a stage, or a pause after an
-//! error.
+//! The timers of clients: a delay, a think time, the beginning of a stage, or a pause after an error.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Waiting clients by the time at which they continue. A client waits for one moment at a time, so a heap
-/// with room for all of them never grows during the run.
+/// The waiting clients, ordered by the time at which they continue. A client has one timer at a time, so that
+/// a heap with room for all of them does not grow during the run.
 #[derive(Debug)]
 pub(crate) struct Timers {
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
@@ -16,17 +15,17 @@ impl Timers {
         Timers { waiting: BinaryHeap::with_capacity(clients) }
     }
 
-    /// The client continues at this time.
+    /// Sets the timer of a client.
     pub(crate) fn set(&mut self, at_ns: u64, client: usize) {
         self.waiting.push(Reverse((at_ns, client as u32)));
     }
 
-    /// The time of the next moment.
+    /// The time of the next timer.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.waiting.peek().map(|Reverse((at_ns, _))| *at_ns)
     }
 
-    /// Takes the client whose moment has come, the longest waiting first, with that moment.
+    /// Removes the earliest expired timer; returns its time and its client.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         if self.next_ns()? > now_ns {
             return None;
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_come_out_in_the_order_of_their_times() {
+    fn timers_expire_in_the_order_of_their_times() {
         let mut timers = Timers::with_capacity(3);
         assert_eq!(timers.next_ns(), None);
         for (at_ns, client) in [(30, 0), (10, 1), (20, 2)] {

@@ -1,5 +1,6 @@
-//! The client's side of TLS on one connection, without input and output: received bytes go in, plaintext and
-//! bytes to send come out. Records are decrypted where they were received; only incomplete records are kept.
+//! The client's side of TLS on one connection, without input and output: it converts received bytes to
+//! plaintext, and produces the bytes to send. Records are decrypted in place; only incomplete records are
+//! buffered.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -9,54 +10,55 @@ use rustls::unbuffered::{
 use rustls::{ClientConfig, HandshakeKind};
 use std::sync::Arc;
 
-/// The most plaintext that one record carries (RFC 8446, section 5.1).
+/// The most plaintext bytes of one record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 * 1024;
-/// An upper bound of the overhead of a record, in any version and suite.
+/// An upper bound of the overhead of a record, in any version and cipher suite.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 const RECORD_HEADER_BYTES: usize = 5;
-/// Room for a handshake message or an alert; more is made where it is too small.
+/// The initial space for a handshake message or an alert; it is enlarged if it is too small.
 const HANDSHAKE_ROOM_BYTES: usize = 4096;
-/// The most that is kept of what is not whole: the messages of a handshake.
-const MAXIMUM_KEPT_BYTES: usize = 512 * 1024;
+/// The most buffered bytes of incomplete records and handshake messages.
+const MAXIMUM_INCOMPLETE_BYTES: usize = 512 * 1024;
 
-/// The TLS of one connection.
+/// The TLS session of one connection.
 pub(crate) struct TlsConnection {
     connection: UnbufferedClientConnection,
-    /// Received and not processed: a part of a record, or of a handshake message.
-    kept: Vec<u8>,
+    /// Received bytes that are not processed yet: a part of a record, or of a handshake message.
+    incomplete: Vec<u8>,
     is_open: bool,
     /// The server has announced that it will send no more data.
     peer_closed: bool,
 }
 
-/// The outcome of a receive.
+/// The result of [`TlsConnection::receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// The handshake is done, by this call.
+    /// This call has completed the handshake.
     pub(crate) handshake_done: bool,
-    /// The server will send nothing more.
+    /// The server has announced that it will send no more data.
     pub(crate) closed: bool,
 }
 
-/// Why a session ended, in words.
+/// The reason why a session failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFailure(pub(crate) String);
 
 impl TlsConnection {
-    /// Begins a handshake: its first message goes to the end of `out`.
+    /// Begins a handshake. Its first message is appended to `out`.
     pub(crate) fn begin(
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
         out: &mut Vec<u8>,
     ) -> Result<TlsConnection, TlsFailure> {
         let connection = UnbufferedClientConnection::new(config, name).map_err(failure)?;
-        let mut tls = TlsConnection { connection, kept: Vec::new(), is_open: false, peer_closed: false };
+        let mut tls =
+            TlsConnection { connection, incomplete: Vec::new(), is_open: false, peer_closed: false };
         tls.process(&mut [], &mut Vec::new(), out)?;
         Ok(tls)
     }
 
-    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, what must
-    /// be sent to the end of `out`; on an error an alert may be there.
+    /// Processes received bytes, which are decrypted in place. Plaintext is appended to `plaintext`, and the
+    /// bytes to send to `out`; after an error, `out` may contain an alert.
     pub(crate) fn receive(
         &mut self,
         mut ciphertext: &mut [u8],
@@ -64,28 +66,28 @@ impl TlsConnection {
         out: &mut Vec<u8>,
     ) -> Result<Received, TlsFailure> {
         let was_open = self.is_open;
-        while !self.kept.is_empty() && !self.peer_closed {
-            let moved = self.complete_kept(ciphertext);
+        while !self.incomplete.is_empty() && !self.peer_closed {
+            let moved = self.complete_record(ciphertext);
             ciphertext = &mut ciphertext[moved..];
-            let mut kept = std::mem::take(&mut self.kept);
-            let consumed = self.process(&mut kept, plaintext, out)?;
-            kept.drain(..consumed);
-            self.kept = kept;
+            let mut incomplete = std::mem::take(&mut self.incomplete);
+            let consumed = self.process(&mut incomplete, plaintext, out)?;
+            incomplete.drain(..consumed);
+            self.incomplete = incomplete;
             if consumed == 0 && ciphertext.is_empty() {
                 break;
             }
         }
-        if self.kept.is_empty() && !ciphertext.is_empty() {
+        if self.incomplete.is_empty() && !ciphertext.is_empty() {
             let consumed = self.process(ciphertext, plaintext, out)?;
-            self.kept.extend_from_slice(&ciphertext[consumed..]);
+            self.incomplete.extend_from_slice(&ciphertext[consumed..]);
         }
-        if self.kept.len() > MAXIMUM_KEPT_BYTES {
+        if self.incomplete.len() > MAXIMUM_INCOMPLETE_BYTES {
             return Err(TlsFailure("the server's handshake is too long".to_string()));
         }
         Ok(Received { handshake_done: !was_open && self.is_open, closed: self.peer_closed })
     }
 
-    /// Encrypts into records at the end of `out`. The handshake must be done.
+    /// Encrypts plaintext and appends the records to `out`. The handshake must be done.
     pub(crate) fn send(&mut self, plaintext: &[u8], out: &mut Vec<u8>) -> Result<(), TlsFailure> {
         let records = plaintext.len().div_ceil(RECORD_BYTES);
         let room = plaintext.len() + records * RECORD_OVERHEAD_BYTES;
@@ -98,10 +100,10 @@ impl TlsConnection {
         })
     }
 
-    /// Says goodbye (close_notify).
+    /// Appends the close_notify alert to `out`.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) {
         if self.is_open {
-            // If the alert cannot be sent, the server is gone.
+            // An error is ignored, because the connection is about to be closed.
             let _ = self.with_write_traffic(out, |traffic, out| {
                 fill(out, RECORD_OVERHEAD_BYTES, |space| match traffic.queue_close_notify(space) {
                     Ok(count) => Filled::Bytes(count),
@@ -112,38 +114,38 @@ impl TlsConnection {
         }
     }
 
-    /// Whether an earlier session was resumed; known when the handshake is done.
+    /// Whether an earlier session was resumed; valid when the handshake is done.
     pub(crate) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The protocol that was agreed upon (ALPN).
+    /// The negotiated protocol (ALPN).
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         self.connection.alpn_protocol()
     }
 
-    /// Moves bytes behind what is kept until the record in it is whole; gives how many. Where it is whole
-    /// already, rustls waits for the rest of a handshake message in other records, which must then lie behind
-    /// it.
-    fn complete_kept(&mut self, ciphertext: &[u8]) -> usize {
-        let Some(mut missing) = missing_bytes(&self.kept) else {
-            self.kept.extend_from_slice(ciphertext);
+    /// Appends received bytes to the buffered ones until the record is complete; returns their number. If the
+    /// record is already complete, rustls waits for the rest of a handshake message in further records, which
+    /// must follow in the same buffer.
+    fn complete_record(&mut self, ciphertext: &[u8]) -> usize {
+        let Some(mut missing) = missing_bytes(&self.incomplete) else {
+            self.incomplete.extend_from_slice(ciphertext);
             return ciphertext.len();
         };
         let mut moved = 0;
         loop {
             let count = missing.min(ciphertext.len() - moved);
-            self.kept.extend_from_slice(&ciphertext[moved..moved + count]);
+            self.incomplete.extend_from_slice(&ciphertext[moved..moved + count]);
             moved += count;
-            match missing_bytes(&self.kept) {
-                // First the header was completed, now the rest is.
+            match missing_bytes(&self.incomplete) {
+                // The header is complete, and the length of the rest is known.
                 Some(more) if moved < ciphertext.len() => missing = more,
                 _ => return moved,
             }
         }
     }
 
-    /// Lets rustls work on `input` as far as it can; gives how many bytes are done with.
+    /// Processes the complete records in `input`; returns the number of consumed bytes.
     fn process(
         &mut self,
         input: &mut [u8],
@@ -154,7 +156,7 @@ impl TlsConnection {
         loop {
             let UnbufferedStatus { mut discard, state } =
                 self.connection.process_tls_records(&mut input[consumed..]);
-            let mut goes_on = true;
+            let mut continues = true;
             match state.map_err(failure) {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
@@ -167,17 +169,17 @@ impl TlsConnection {
                 Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
                 Ok(ConnectionState::PeerClosed) => {
                     self.peer_closed = true;
-                    goes_on = false;
+                    continues = false;
                 }
-                // BlockedHandshake, WriteTraffic, Closed: everything that was whole is done.
-                Ok(_) => goes_on = false,
+                // BlockedHandshake, WriteTraffic, Closed: all complete records are processed.
+                Ok(_) => continues = false,
                 Err(error) => {
                     self.encode_alert(out);
                     return Err(error);
                 }
             }
             consumed += discard;
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -185,7 +187,7 @@ impl TlsConnection {
         Ok(consumed)
     }
 
-    /// After an error rustls may have an alert to send.
+    /// Appends the alert that rustls may have to send after an error.
     fn encode_alert(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             match self.connection.process_tls_records(&mut []).state {
@@ -195,16 +197,16 @@ impl TlsConnection {
         }
     }
 
-    /// Moves rustls to the state in which it can encrypt, and encrypts.
+    /// Calls `write` when rustls is in the state in which it can encrypt.
     fn with_write_traffic(
         &mut self,
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut WriteTraffic<'_, ClientConnectionData>, &mut Vec<u8>) -> bool,
     ) -> Result<(), TlsFailure> {
         loop {
-            // The kept bytes were processed before. It is given again because rustls remembers where it was
-            // in it.
-            match self.connection.process_tls_records(&mut self.kept).state {
+            // The buffered bytes were processed before. They are passed again, because rustls remembers its
+            // position in them.
+            match self.connection.process_tls_records(&mut self.incomplete).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return match write(&mut traffic, out) {
                         true => Ok(()),
@@ -239,7 +241,7 @@ enum Filled {
     Failed,
 }
 
-/// Lets rustls fill space at the end of `out`, and adds space if it is not enough; returns whether that
+/// Appends the output of `write` to `out`, with more space if it is needed; returns whether `write`
 /// succeeded.
 fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> Filled) -> bool {
     let before = out.len();
@@ -259,8 +261,8 @@ fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> 
     }
 }
 
-/// How many bytes the record at the front lacks, as far as can be told; `None` if it is complete, or invalid,
-/// so that rustls reports this at once.
+/// The number of missing bytes of the first record, or of its header; `None` if it is complete, or if it is
+/// invalid, so that rustls reports the error at once.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     let whole = match bytes {
         [20..=23, 3, _, high, low, ..] => {

@@ -1,9 +1,9 @@
-//! State that all TLS connections of an engine thread to one target share: configurations, and sessions to
-//! resume.
+//! The state that all TLS connections of an engine thread to one target share: configurations, and sessions
+//! to resume.
 //!
-//! Each connection is told in advance whether to resume. Both kinds keep the sessions that the server gives;
-//! only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really
-//! was.
+//! There are two configurations. Both store the sessions that the server issues, and only one of them resumes
+//! sessions. The share of resumed handshakes is controlled by the choice between them; the actual share is
+//! measured.
 
 use crate::named_certificate::named_certificates;
 use crate::target::{ClientCertificate, TlsTarget, TlsVersions, Trust};
@@ -17,11 +17,11 @@ use rustls::{
 };
 use std::sync::{Arc, Mutex};
 
-/// The stored sessions; if there are too many, the oldest is removed. One TLS 1.3 session serves one
-/// connection, so that as many are needed as connections are made at once.
-const MAXIMUM_KEPT_SESSIONS: usize = 4096;
+/// The most stored sessions; if there are more, the oldest half is removed. A TLS 1.3 session is used for one
+/// connection only, so that simultaneous connections need one session each.
+const MAXIMUM_SESSIONS: usize = 4096;
 
-/// The TLS of one target: the slow part, made once before the run.
+/// The TLS configuration of one target, created once before the run.
 #[derive(Debug)]
 pub(crate) struct TlsBase {
     name: ServerName<'static>,
@@ -30,7 +30,7 @@ pub(crate) struct TlsBase {
 }
 
 impl TlsBase {
-    /// Reads certificates and makes the configuration; `protocol` is the one that is offered (ALPN).
+    /// Reads the certificates and creates the configuration; `protocol` is offered to the server (ALPN).
     pub(crate) fn new(target: &TlsTarget, protocol: &[u8]) -> Result<TlsBase, String> {
         let name = server_name(&target.server_name)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -41,7 +41,7 @@ impl TlsBase {
         };
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
-            .map_err(|error| format!("TLS cannot be made ready: {error}"))?;
+            .map_err(|error| format!("TLS cannot be configured: {error}"))?;
         let verifier: Arc<dyn ServerCertVerifier> = match roots(&target.trust)? {
             Some(roots) => named_certificates(&target.trust, roots, provider)?,
             None => Arc::new(AnyCertificate(provider)),
@@ -50,7 +50,7 @@ impl TlsBase {
         let mut config = match &target.client_certificate {
             None => builder.with_no_client_auth(),
             Some(own) => {
-                let (chain, key) = own_certificate(own)?;
+                let (chain, key) = parse_client_certificate(own)?;
                 let config = builder.with_client_auth_cert(chain, key);
                 config.map_err(|error| format!("the client certificate cannot be used: {error}"))?
             }
@@ -60,24 +60,24 @@ impl TlsBase {
     }
 }
 
-/// The TLS of one target, for one engine thread.
+/// The TLS state of one target in one engine thread.
 pub(crate) struct TlsSetup {
     name: ServerName<'static>,
     resuming: Arc<ClientConfig>,
     full: Arc<ClientConfig>,
     sessions: Arc<SharedSessions>,
     share: f64,
-    begun: u64,
+    handshakes: u64,
     resumptions: u64,
 }
 
 impl TlsSetup {
     pub(crate) fn new(base: &TlsBase) -> TlsSetup {
         let sessions = Arc::new(SharedSessions::default());
-        let with_store = |gives| {
+        let with_store = |resumes| {
             let mut config = base.config.clone();
             config.resumption =
-                Resumption::store(Arc::new(SessionStore { sessions: sessions.clone(), gives }));
+                Resumption::store(Arc::new(SessionStore { sessions: sessions.clone(), resumes }));
             Arc::new(config)
         };
         TlsSetup {
@@ -85,40 +85,41 @@ impl TlsSetup {
             resuming: with_store(true),
             full: with_store(false),
             share: base.share,
-            begun: 0,
+            handshakes: 0,
             resumptions: 0,
             sessions,
         }
     }
 
-    /// What the next connection begins its handshake with. It resumes as long as fewer did than should have,
-    /// and there is a session to resume.
-    pub(crate) fn next(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
-        self.begun += 1;
-        let resumes = (self.resumptions as f64) < self.share * self.begun as f64 && self.sessions.has_one();
+    /// The configuration and the server name of the next connection. It resumes a session if one is stored
+    /// and the share of resumptions is below the planned share.
+    pub(crate) fn next_connection(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        self.handshakes += 1;
+        let resumes =
+            (self.resumptions as f64) < self.share * self.handshakes as f64 && self.sessions.has_session();
         self.resumptions += u64::from(resumes);
         let config = if resumes { &self.resuming } else { &self.full };
         (config.clone(), self.name.clone())
     }
 }
 
-/// The chain and the key that the client shows.
-fn own_certificate(
+/// The certificate chain and the private key of the client.
+fn parse_client_certificate(
     own: &ClientCertificate,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let chain = CertificateDer::pem_slice_iter(&own.chain).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(|error| format!("the client certificate cannot be read: {error}"))?;
     if chain.is_empty() {
-        return Err("the file of the client certificate holds none (PEM)".to_string());
+        return Err("the file of the client certificate contains no certificate (PEM)".to_string());
     }
     let key = PrivateKeyDer::from_pem_slice(&own.key);
     Ok((chain, key.map_err(|error| format!("the key of the client certificate cannot be read: {error}"))?))
 }
 
-/// A name as it can stand in a certificate.
+/// Parses a name or an address of a certificate.
 fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_string())
-        .map_err(|_| format!("{name:?} is neither a name nor an address that a certificate can have"))
+        .map_err(|_| format!("{name:?} is not a valid name or address of a certificate"))
 }
 
 fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
@@ -130,7 +131,7 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
             roots.add_parsable_certificates(found.certs);
             if roots.is_empty() {
                 return Err(
-                    "this system has no trusted certificate authorities: install ca-certificates, name \
+                    "this system has no trusted certificate authorities: install ca-certificates, set \
                             your own authority, or trust any certificate"
                         .to_string(),
                 );
@@ -145,17 +146,17 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
                     .map_err(|error| format!("a certificate authority cannot be used: {error}"))?;
             }
             if roots.is_empty() {
-                return Err("the file of certificate authorities holds no certificate (PEM)".to_string());
+                return Err("the file of certificate authorities contains no certificate (PEM)".to_string());
             }
         }
     }
     Ok(Some(roots))
 }
 
-/// The sessions that the server has given.
+/// The sessions that the server has issued.
 #[derive(Debug, Default)]
 struct SharedSessions {
-    held: Mutex<StoredSessions>,
+    stored: Mutex<StoredSessions>,
 }
 
 #[derive(Debug, Default)]
@@ -166,58 +167,58 @@ struct StoredSessions {
 }
 
 impl SharedSessions {
-    fn held(&self) -> std::sync::MutexGuard<'_, StoredSessions> {
-        self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, StoredSessions> {
+        self.stored.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn has_one(&self) -> bool {
-        let held = self.held();
-        !held.tls13.is_empty() || held.tls12.is_some()
+    fn has_session(&self) -> bool {
+        let stored = self.lock();
+        !stored.tls13.is_empty() || stored.tls12.is_some()
     }
 }
 
-/// The sessions as rustls sees them: always kept, and given back only where a connection is to resume.
+/// The session store of rustls: sessions are always stored, and returned only for connections that resume.
 #[derive(Debug)]
 struct SessionStore {
     sessions: Arc<SharedSessions>,
-    gives: bool,
+    resumes: bool,
 }
 
 impl ClientSessionStore for SessionStore {
     fn set_kx_hint(&self, _name: ServerName<'static>, group: NamedGroup) {
-        self.sessions.held().group = Some(group);
+        self.sessions.lock().group = Some(group);
     }
 
     fn kx_hint(&self, _name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.sessions.held().group
+        self.sessions.lock().group
     }
 
     fn set_tls12_session(&self, _name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.sessions.held().tls12 = Some(value);
+        self.sessions.lock().tls12 = Some(value);
     }
 
     fn tls12_session(&self, _name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        if self.gives { self.sessions.held().tls12.clone() } else { None }
+        if self.resumes { self.sessions.lock().tls12.clone() } else { None }
     }
 
     fn remove_tls12_session(&self, _name: &ServerName<'static>) {
-        self.sessions.held().tls12 = None;
+        self.sessions.lock().tls12 = None;
     }
 
     fn insert_tls13_ticket(&self, _name: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut held = self.sessions.held();
-        if held.tls13.len() >= MAXIMUM_KEPT_SESSIONS {
-            held.tls13.drain(..MAXIMUM_KEPT_SESSIONS / 2);
+        let mut stored = self.sessions.lock();
+        if stored.tls13.len() >= MAXIMUM_SESSIONS {
+            stored.tls13.drain(..MAXIMUM_SESSIONS / 2);
         }
-        held.tls13.push(value);
+        stored.tls13.push(value);
     }
 
     fn take_tls13_ticket(&self, _name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        if self.gives { self.sessions.held().tls13.pop() } else { None }
+        if self.resumes { self.sessions.lock().tls13.pop() } else { None }
     }
 }
 
-/// Takes any certificate, but not a handshake that its key did not sign.
+/// Accepts any certificate, but requires a handshake that is signed with its key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! The URL of a target: read strictly (RFC 3986, RFC 9110 section 4.2), resolved before the run.
+//! The URL of a target: parsed strictly (RFC 3986, RFC 9110 section 4.2), and resolved before the run.
 
 use crate::target::{Target, TlsTarget};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -7,23 +7,23 @@ use std::time::Duration;
 /// The longest URL, in bytes.
 pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
 
-/// How long to wait for one of several addresses to accept a connection.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time limit of the connection attempt to one of several addresses.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An `http://` or `https://` URL in its parts.
+/// The parts of an `http://` or `https://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
-    /// `https`: connections are made with TLS.
+    /// The scheme is `https`: connections use TLS.
     pub is_secure: bool,
     /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80, or 443 with TLS, where the URL names none.
+    /// The port; by default 80, or 443 with TLS.
     pub port: u16,
     /// Path and query as they are sent; at least `/`.
     pub path: String,
 }
 
-/// Why a URL cannot be used: what is wrong, where, and what to do.
+/// The reason why a URL cannot be used, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError(pub String);
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl HttpUrl {
-    /// Reads a URL. Nothing is repaired: an ambiguous URL is refused.
+    /// Parses a URL. Ambiguous URLs are refused, not corrected.
     pub fn parse(url: &str) -> Result<HttpUrl, UrlError> {
         if url.len() > MAXIMUM_URL_BYTES {
             return refuse(format!(
@@ -49,7 +49,7 @@ impl HttpUrl {
         let (authority, path) = rest.split_at(authority_end);
         if authority.contains('@') {
             return refuse(format!(
-                "{url:?} holds a user name: leave it out and send it with --header 'Authorization: ...'"
+                "{url:?} contains a user name: remove it and send it with --header 'Authorization: ...'"
             ));
         }
         let (host, port) = split_authority(url, authority)?;
@@ -57,8 +57,8 @@ impl HttpUrl {
         Ok(HttpUrl { is_secure, host, port, path: check_path(url, path)? })
     }
 
-    /// The same for a URL that may also be one of a WebSocket: `ws://` is `http://`, and `wss://` is
-    /// `https://`. Says whether it is.
+    /// The same for a URL that may also be a WebSocket URL: `ws://` is parsed as `http://`, and `wss://` as
+    /// `https://`. Returns whether it is a WebSocket URL.
     pub fn parse_any(url: &str) -> Result<(HttpUrl, bool), UrlError> {
         let known = [("ws://", "http://"), ("wss://", "https://")];
         let websocket = known.into_iter().find_map(|(scheme, base)| {
@@ -71,7 +71,8 @@ impl HttpUrl {
         }
     }
 
-    /// The value of the Host field: with the port, unless it is the scheme's default (RFC 9110, section 7.2).
+    /// The value of the Host field, with the port unless it is the default of the scheme (RFC 9110, section
+    /// 7.2).
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
@@ -82,8 +83,8 @@ impl HttpUrl {
         format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host_field())
     }
 
-    /// Looks up the host's address once. If it has several, as `localhost` often has, each is tried in order,
-    /// and the first that accepts a connection is used; if none does, the first of all.
+    /// Looks up the addresses of the host. If it has several, as `localhost` often has, they are tried in
+    /// order, and the first that accepts a connection is used; if none does, the first address.
     pub fn resolve(&self) -> Result<Target, UrlError> {
         let address = match self.host.parse::<IpAddr>() {
             Ok(address) => SocketAddr::new(address, self.port),
@@ -93,12 +94,12 @@ impl HttpUrl {
         Ok(Target { address, host: self.host_field(), tls, version: None })
     }
 
-    /// At least one address.
+    /// Returns at least one address.
     fn look_up(&self) -> Result<Vec<SocketAddr>, UrlError> {
         let none = |reason: String| UrlError(format!("no address was found for {:?}: {reason}", self.host));
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = addresses.map_err(|error| none(error.to_string()))?.collect();
-        if addresses.is_empty() { Err(none("the name has none".to_string())) } else { Ok(addresses) }
+        if addresses.is_empty() { Err(none("the name has no address".to_string())) } else { Ok(addresses) }
     }
 }
 
@@ -107,7 +108,7 @@ fn choose(addresses: &[SocketAddr]) -> SocketAddr {
     if addresses.iter().all(|address| *address == first) {
         return first;
     }
-    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
     addresses.iter().find(accepts).copied().unwrap_or(first)
 }
 
@@ -119,7 +120,7 @@ fn default_port(is_secure: bool) -> u16 {
     if is_secure { 443 } else { 80 }
 }
 
-/// Whether the scheme is `https`, and what follows it.
+/// Whether the scheme is `https`, and the part after the scheme.
 fn after_scheme(url: &str) -> Result<(bool, &str), UrlError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return refuse(format!("{url:?} has no scheme: write http://HOST[:PORT]/PATH"));
@@ -151,24 +152,27 @@ fn split_authority(url: &str, authority: &str) -> Result<(String, Option<u16>), 
     let port = match port.strip_prefix(':') {
         Some(digits) => Some(check_port(url, digits)?),
         None if port.is_empty() => None,
-        None => return refuse(format!("{url:?}: {port:?} follows the address where a port or '/' should")),
+        None => {
+            return refuse(format!("{url:?}: {port:?} follows the address, where a port or '/' is expected"));
+        }
     };
     Ok((host.to_ascii_lowercase(), port))
 }
 
-/// A name by the rules of host names (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4
-/// address.
+/// Checks for a host name (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4 address.
 fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
     if host.is_empty() {
-        return refuse(format!("{url:?} names no host: write http://HOST[:PORT]/PATH"));
+        return refuse(format!("{url:?} has no host: write http://HOST[:PORT]/PATH"));
     }
     if let Some(character) = host.chars().find(|c| !(c.is_ascii_alphanumeric() || "-._".contains(*c))) {
-        return refuse(format!("{url:?}: the host holds {character:?}, which no host name has"));
+        return refuse(format!(
+            "{url:?}: the host contains {character:?}, which is not allowed in host names"
+        ));
     }
     if host.len() > 253 || host.split('.').any(|label| label.len() > 63) || host.contains("..") {
         return refuse(format!("{url:?}: {host:?} is not a host name (a part is empty or too long)"));
     }
-    // "1.2.3" or "1.2.3.400" would be looked up as a name, or even be taken for another address.
+    // "1.2.3" or "1.2.3.400" could be looked up as a name, or parsed as another address.
     let numeric = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if numeric && host.parse::<std::net::Ipv4Addr>().is_err() {
         return refuse(format!("{url:?}: {host:?} is not an IPv4 address"));
@@ -185,8 +189,8 @@ fn check_port(url: &str, digits: &str) -> Result<u16, UrlError> {
     }
 }
 
-/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so a
-/// URL with one is refused: the user would expect it to have an effect.
+/// Checks path and query (RFC 3986, sections 3.3 and 3.4). A URL with a fragment is refused: a fragment is
+/// never sent (RFC 9110, section 7.1), and the user would expect an effect.
 fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
     let bytes = path.as_bytes();
     for (position, &byte) in bytes.iter().enumerate() {
@@ -201,12 +205,12 @@ fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
         }
         return refuse(match byte {
             b'#' => format!(
-                "{url:?} holds a fragment, which is never sent to a server: leave '#' and the rest out"
+                "{url:?} contains a fragment, which is never sent to a server: remove '#' and the rest"
             ),
             b'%' => format!(
                 "{url:?}: '%' is not followed by two hexadecimal digits (a plain percent sign is %25)"
             ),
-            _ => format!("{url:?} holds a character that must be written as %{byte:02X}"),
+            _ => format!("{url:?} contains a character that must be written as %{byte:02X}"),
         });
     }
     Ok(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn good_urls_come_apart() {
+    fn valid_urls_are_parsed() {
         let cases = [
             ("http://localhost", ("localhost", 80, "/")),
             ("HTTP://LocalHost:8080/", ("localhost", 8080, "/")),
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_decides_about_tls_and_the_port() {
+    fn the_scheme_determines_tls_and_the_port() {
         let url = HttpUrl::parse("HTTPS://www.example/x").expect("a good URL");
         assert_eq!((url.is_secure, url.port), (true, 443));
         assert_eq!(url.origin(), "https://www.example");
@@ -250,15 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_say_what_is_wrong() {
+    fn errors_of_invalid_urls_state_the_reason() {
         let cases = [
             ("", "no scheme"),
             ("localhost:8080", "no scheme"),
             ("ftp://localhost/", "only http:// and https://"),
-            ("http://", "names no host"),
-            ("http:///path", "names no host"),
+            ("http://", "has no host"),
+            ("http:///path", "has no host"),
             ("http://user:secret@localhost/", "user name"),
-            ("http://local host/", "the host holds ' '"),
+            ("http://local host/", "the host contains ' '"),
             ("http://localhost:/", "is not a port"),
             ("http://localhost:0/", "is not a port"),
             ("http://localhost:65536/", "is not a port"),
@@ -267,7 +271,7 @@ mod tests {
             ("http://[::1/", "not closed"),
             ("http://[::1]80/", "follows the address"),
             ("http://[::g]/", "not an IPv6 address"),
-            ("http://::1/", "names no host"),
+            ("http://::1/", "has no host"),
             ("http://1.2.3/", "not an IPv4 address"),
             ("http://1.2.3.400/", "not an IPv4 address"),
             ("http://a..b/", "not a host name"),
@@ -278,11 +282,11 @@ mod tests {
             ("http://localhost/100%", "two hexadecimal digits"),
             ("http://localhost/%zz", "two hexadecimal digits"),
             ("http://localhost/\r\nHost: x", "%0D"),
-            ("http://bücher.example/", "the host holds 'ü'"),
+            ("http://bücher.example/", "the host contains 'ü'"),
         ];
-        for (url, said) in cases {
+        for (url, expected) in cases {
             let text = HttpUrl::parse(url).expect_err(url).0;
-            assert!(text.contains(said), "{url:?}: {text}");
+            assert!(text.contains(expected), "{url:?}: {text}");
         }
         assert!(HttpUrl::parse(&format!("http://a/{}", "b".repeat(MAXIMUM_URL_BYTES))).is_err());
     }
@@ -313,17 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_the_one_that_answers_is_taken() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
-        let there = listener.local_addr().expect("a bound socket has an address");
-        let gone = std::net::TcpListener::bind("127.0.0.1:0")
+    fn the_first_address_that_accepts_a_connection_is_used() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is available");
+        let open = listener.local_addr().expect("a bound socket has an address");
+        let closed = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|other| other.local_addr())
             .expect("an address");
-        assert_eq!(choose(&[gone, there]), there);
-        assert_eq!(choose(&[there, gone]), there);
-        assert_eq!(choose(&[gone]), gone);
+        assert_eq!(choose(&[closed, open]), open);
+        assert_eq!(choose(&[open, closed]), open);
+        assert_eq!(choose(&[closed]), closed);
         drop(listener);
-        assert_eq!(choose(&[gone, there]), gone);
+        assert_eq!(choose(&[closed, open]), closed);
     }
 
     proptest! {
@@ -333,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_accepted_can_be_sent(rest in "[a-z0-9.:/?#%@\\[\\] -]{0,40}") {
+        fn accepted_urls_can_be_sent(rest in "[a-z0-9.:/?#%@\\[\\] -]{0,40}") {
             if let Ok(url) = HttpUrl::parse(&format!("http://{rest}")) {
                 prop_assert!(url.path.starts_with('/'));
                 prop_assert!(url.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'));

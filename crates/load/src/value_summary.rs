@@ -1,25 +1,25 @@
-//! Mean, standard deviation and extremes of values that need no histogram.
+//! Mean, standard deviation, minimum and maximum of values without a histogram.
 
 use serde::{Deserialize, Serialize};
 
-/// Sums of values, and the extremes among them.
+/// The sums of values, and their minimum and maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValueSummary {
-    /// Values in it.
+    /// The number of values.
     pub count: u64,
-    /// Their sum.
+    /// The sum of the values.
     pub sum: f64,
-    /// The sum of their squares.
+    /// The sum of the squares of the values.
     pub sum_of_squares: f64,
-    /// The smallest; 0 without values.
+    /// The smallest value; 0 without values.
     pub min: u64,
-    /// The largest; 0 without values.
+    /// The largest value; 0 without values.
     pub max: u64,
 }
 
 impl ValueSummary {
-    /// Takes in a value.
-    pub(crate) fn note(&mut self, value: u64) {
+    /// Records a value.
+    pub(crate) fn record(&mut self, value: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
         self.count += 1;
@@ -27,7 +27,7 @@ impl ValueSummary {
         self.sum_of_squares += value as f64 * value as f64;
     }
 
-    /// Takes in the values of another.
+    /// Adds the values of another summary.
     pub fn merge(&mut self, other: &ValueSummary) {
         if other.count == 0 {
             return;
@@ -44,7 +44,7 @@ impl ValueSummary {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    /// The standard deviation of the values themselves; 0 without values.
+    /// The standard deviation; 0 without values.
     pub fn stddev(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -60,12 +60,12 @@ mod tests {
 
     fn of(values: &[u64]) -> ValueSummary {
         let mut moments = ValueSummary::default();
-        values.iter().for_each(|value| moments.note(*value));
+        values.iter().for_each(|value| moments.record(*value));
         moments
     }
 
     #[test]
-    fn values_of_one_size_have_no_deviation() {
+    fn equal_values_have_no_deviation() {
         let moments = of(&[5_248_000; 1000]);
         assert_eq!((moments.mean(), moments.stddev()), (5_248_000.0, 0.0));
         assert_eq!((ValueSummary::default().mean(), ValueSummary::default().stddev()), (0.0, 0.0));
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_together_are_the_whole(values: Vec<u32>, at in 0usize..64) {
+        fn merged_parts_are_equal_to_the_whole(values: Vec<u32>, at in 0usize..64) {
             let values: Vec<u64> = values.into_iter().map(u64::from).collect();
             let (left, right) = values.split_at(at.min(values.len()));
             let (mut sum, whole) = (of(left), of(&values));

@@ -1,20 +1,20 @@
 //! WebSockets in the engine: received bytes, due messages, and the end of their connections.
 //!
-//! Only connections to targets of which the plan wants WebSockets come here; they are among those with
-//! layers (see [`crate::layered`]), so that TLS is the same for them.
+//! It is used for connections to targets with WebSockets. They are connections with layers (see
+//! [`crate::layered`]), so that TLS works as for other connections.
 
 use crate::answer::Answer;
 use crate::clock::now_ns;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::messages::MessageNote;
-use crate::outcome::{CUT_WITHOUT_CLOSE, ErrorKind};
+use crate::messages::ReceivedMessage;
+use crate::outcome::{ABNORMAL_CLOSURE, ErrorKind};
 use crate::websocket::{Fault, ReceiveOutcome, WebSocketEvent, WebSocketOutput};
 use rustix::net::{SendFlags, send};
 
 impl Engine<'_> {
-    /// The client's request for a WebSocket is in the frames from `start` on: it gets its key.
-    pub(crate) fn ask_for_websocket(&mut self, index: usize, client: usize, start: usize) {
+    /// Starts the handshake of a WebSocket, whose request is in the output from `start` on.
+    pub(crate) fn request_websocket(&mut self, index: usize, client: usize, start: usize) {
         let shared = self.shared;
         let client = &mut self.clients[client];
         let Some(setup) = &shared.requests[client.request].websocket else { return };
@@ -22,7 +22,7 @@ impl Engine<'_> {
             client.written.as_deref().filter(|_| client.is_written).map(|written| &written.body[..]);
         let layers = self.connections[index].layers.get_or_insert_default();
         let socket = layers.websocket.get_or_insert_default();
-        socket.ask(setup, message, &mut layers.frames[start..], &mut client.random);
+        socket.start_handshake(setup, message, &mut layers.frames[start..], &mut client.random);
     }
 
     /// Whether received bytes of a connection are for a WebSocket.
@@ -31,8 +31,8 @@ impl Engine<'_> {
         layers.and_then(|layers| layers.websocket.as_ref()).is_some_and(|socket| socket.is_active())
     }
 
-    /// Takes what has come; true when the connection continues, with bytes for HTTP/1 where the server has
-    /// answered otherwise.
+    /// Processes received bytes. Returns whether the connection continues, and the bytes for HTTP/1 if the
+    /// server has not opened the WebSocket.
     pub(crate) fn take_websocket(&mut self, index: usize, bytes: &[u8]) -> (bool, Option<Vec<u8>>) {
         let now_ns = now_ns();
         let mut websocket_output = std::mem::take(&mut self.websocket_output);
@@ -42,7 +42,7 @@ impl Engine<'_> {
         let Some(socket) = &mut layers.websocket else { return (true, None) };
         let after = socket.take(bytes, now_ns, &mut websocket_output, random);
         let is_open = socket.is_open();
-        self.carry_out(index, websocket_output, now_ns);
+        self.apply_output(index, websocket_output, now_ns);
         match after {
             Ok(ReceiveOutcome::Continue) => {
                 if is_open {
@@ -53,24 +53,24 @@ impl Engine<'_> {
             Ok(ReceiveOutcome::Refused(beginning)) => (true, Some(beginning)),
             Ok(ReceiveOutcome::Ended(ended)) => {
                 self.record.websocket_closed(ended.code);
-                self.send_last(index);
+                self.send_final_frames(index);
                 if ended.is_complete {
                     self.complete_websocket(index);
                 } else {
-                    self.set_last_words(index, ended.reason);
+                    self.set_failure_detail(index, ended.reason);
                     self.fail(client, Failure::closed(ended.code));
                 }
                 (false, None)
             }
             Err(fault) => {
-                self.send_last(index);
+                self.send_final_frames(index);
                 let failure = match fault {
                     Fault::NotHttp => ErrorKind::Malformed.into(),
                     Fault::Handshake(wrong) => Failure::numbered(ErrorKind::Malformed, wrong.place()),
                     Fault::Frame(wrong) => {
                         let layers = self.layers(index);
                         let beginning = layers.websocket.as_ref().map(|socket| socket.frame_beginning());
-                        self.set_last_words(index, beginning.unwrap_or_default());
+                        self.set_failure_detail(index, beginning.unwrap_or_default());
                         Failure::numbered(ErrorKind::WrongFrame, wrong.place())
                     }
                 };
@@ -80,16 +80,16 @@ impl Engine<'_> {
         }
     }
 
-    /// Does what is due on a WebSocket.
-    pub(crate) fn on_websocket_time(&mut self, index: usize) {
+    /// Sends the due messages and pings of a WebSocket.
+    pub(crate) fn on_websocket_timer(&mut self, index: usize) {
         let now_ns = now_ns();
         let mut websocket_output = std::mem::take(&mut self.websocket_output);
         let random = &mut self.clients[self.connections[index].first_client].random;
         let layers = self.connections[index].layers.get_or_insert_default();
         let unsent_bytes = layers.frames.len() + layers.out.len() - layers.sent;
         let Some(socket) = &mut layers.websocket else { return };
-        let next_ns = socket.on_time(now_ns, unsent_bytes, &mut websocket_output, random);
-        self.carry_out(index, websocket_output, now_ns);
+        let next_ns = socket.on_timer(now_ns, unsent_bytes, &mut websocket_output, random);
+        self.apply_output(index, websocket_output, now_ns);
         self.set_connection_timer(index, next_ns, now_ns);
     }
 
@@ -108,23 +108,23 @@ impl Engine<'_> {
     }
 
     /// Sends the output of a WebSocket and records its events.
-    fn carry_out(&mut self, index: usize, mut websocket_output: WebSocketOutput, now_ns: u64) {
+    fn apply_output(&mut self, index: usize, mut websocket_output: WebSocketOutput, now_ns: u64) {
         if !websocket_output.out.is_empty() {
             self.layers(index).frames.append(&mut websocket_output.out);
             self.mark_dirty(index);
         }
         let started_ns = self.clients[self.connections[index].first_client].started_ns;
-        for note in websocket_output.notes.drain(..) {
-            if let WebSocketEvent::Message { gap_ns } = note {
-                self.record.message(started_ns, MessageNote { at_ns: now_ns, gap_ns });
+        for event in websocket_output.events.drain(..) {
+            if let WebSocketEvent::Message { gap_ns } = event {
+                self.record.message(started_ns, ReceivedMessage { at_ns: now_ns, gap_ns });
             } else {
-                self.record.websocket(started_ns, now_ns, note);
+                self.record.websocket(started_ns, now_ns, event);
             }
         }
         self.websocket_output = websocket_output;
     }
 
-    /// A WebSocket has ended as it should: it counts as an answer.
+    /// Counts a WebSocket that has ended normally as an answer.
     fn complete_websocket(&mut self, index: usize) {
         let client = self.connections[index].first_client;
         let socket = self.layers(index).websocket.as_ref();
@@ -132,19 +132,19 @@ impl Engine<'_> {
         self.complete(client, &Answer { status: 101, keeps_connection: false, bytes, body_bytes });
     }
 
-    /// The connection of an open WebSocket has ended without a close frame. False: it has no open WebSocket.
-    pub(crate) fn cut_websocket(&mut self, index: usize) -> bool {
+    /// Handles the end of a connection without a close frame; returns false if it has no open WebSocket.
+    pub(crate) fn fail_unclosed_websocket(&mut self, index: usize) -> bool {
         let socket = self.layers(index).websocket.as_ref();
         if !socket.is_some_and(|socket| socket.is_open()) {
             return false;
         }
-        self.record.websocket_closed(CUT_WITHOUT_CLOSE);
-        self.set_last_words(index, String::new());
-        self.fail(self.connections[index].first_client, Failure::closed(CUT_WITHOUT_CLOSE));
+        self.record.websocket_closed(ABNORMAL_CLOSURE);
+        self.set_failure_detail(index, String::new());
+        self.fail(self.connections[index].first_client, Failure::closed(ABNORMAL_CLOSURE));
         true
     }
 
-    /// The run is over: WebSockets that would continue forever are closed.
+    /// Closes the WebSockets without a planned end when the run is over.
     pub(crate) fn close_endless_websockets(&mut self) {
         let now_ns = self.now_ns;
         for index in 0..self.connections.len() {
@@ -156,25 +156,25 @@ impl Engine<'_> {
             {
                 socket.close(now_ns, &mut websocket_output, random);
             }
-            self.carry_out(index, websocket_output, now_ns);
+            self.apply_output(index, websocket_output, now_ns);
         }
         self.flush_dirty();
     }
 
-    /// Whether a client whose time is over waits on a WebSocket, which has its own timeouts: one for each
-    /// action that the server owes, and none for voluntary messages.
-    pub(crate) fn has_time_left(&self, client: usize, timeout_ns: u64) -> bool {
+    /// Whether a client that has exceeded the time limit has an open WebSocket within its own time limits.
+    /// These apply to each expected answer and close frame, and not to unsolicited messages.
+    pub(crate) fn is_within_time_limit(&self, client: usize, timeout_ns: u64) -> bool {
         let layers = self.connections[self.clients[client].connection].layers.as_ref();
         let socket = layers.and_then(|layers| layers.websocket.as_ref());
-        socket.is_some_and(|socket| socket.is_open() && !socket.is_too_late(self.now_ns, timeout_ns))
+        socket.is_some_and(|socket| socket.is_open() && !socket.has_timed_out(self.now_ns, timeout_ns))
     }
 
-    fn set_last_words(&mut self, index: usize, words: String) {
-        self.layers(index).last_words = (!words.is_empty()).then_some(words);
+    fn set_failure_detail(&mut self, index: usize, detail: String) {
+        self.layers(index).failure_detail = (!detail.is_empty()).then_some(detail);
     }
 
-    /// Sends the frames if the socket accepts them at once: the connection is about to end.
-    fn send_last(&mut self, index: usize) {
+    /// Sends the frames if the socket accepts them at once, because the connection is about to be closed.
+    fn send_final_frames(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         if let (Ok(()), Some(socket)) = (layers.seal(), &connection.socket) {

@@ -1,4 +1,4 @@
-//! The engine against a server that answers as the test wants: totals, error kinds, schedules, ends.
+//! Tests of the engine with a scripted server: totals, error kinds, schedules, ends of runs.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn ran(plan: &Plan) -> Outcome {
     run(plan, &Progress::default()).expect("the plan can run")
 }
 
-/// A server that answers everything with this many bytes.
+/// A server that answers every request with a body of this length.
 fn plain(body_bytes: usize) -> Server {
     let bytes = answer(200, &vec![b'x'; body_bytes]);
     Server::start(move |_, stream| {
@@ -29,7 +29,7 @@ fn plain(body_bytes: usize) -> Server {
     })
 }
 
-/// Runs briefly against a server that treats every request alike, and gives back its outcome with all errors.
+/// Runs a short plan with this server; returns the outcome and the server.
 fn ran_against(
     script: impl Fn(&support::Request, &mut std::net::TcpStream) -> After + Send + Sync + 'static,
     change: impl FnOnce(&mut Plan),
@@ -74,7 +74,7 @@ fn totals_agree_with_the_server_and_with_each_other() {
     assert!(outcome.engine.user_s + outcome.engine.system_s > 0.0);
 }
 
-/// Clients by Little's law, over what is counted of a short run with six clients.
+/// The number of clients according to Little's law in a short run with six clients.
 fn implied_clients(connections: ConnectionUse) -> f64 {
     let server = plain(200);
     let mut plan = server.plan("/");
@@ -91,8 +91,8 @@ fn implied_clients(connections: ConnectionUse) -> f64 {
 #[test]
 fn littles_law_holds() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
-        // A machine that stands still for a moment at one edge of the window shifts latency over it, so that
-        // one run may be off; the engine's own bookkeeping would be off in all.
+        // A pause of the machine at an edge of the window falsifies a single run. An error of the engine
+        // would falsify all runs.
         let runs = (0..5).map(|_| implied_clients(connections));
         let tried: Vec<f64> = runs
             .scan(false, |done, implied| {
@@ -144,11 +144,11 @@ fn requests_follow_the_plan() {
         },
     );
     assert!(outcome.total_requests > 2 && outcome.total_connections == 2);
-    assert!(!bad.load(Ordering::SeqCst), "a request was not what the plan says");
+    assert!(!bad.load(Ordering::SeqCst), "a request differs from the plan");
 }
 
 #[test]
-fn every_class_is_asked_for_and_counted() {
+fn every_class_is_requested_and_counted() {
     let counts: Arc<[AtomicU64; 2]> = Arc::default();
     let seen = counts.clone();
     let server = Server::start(move |request, stream| {
@@ -202,7 +202,7 @@ fn chunked_and_close_delimited_bodies_are_valid() {
 }
 
 #[test]
-fn long_bodies_come_whole_through_any_buffer() {
+fn long_bodies_are_received_with_any_buffer_size() {
     for receive_buffer_bytes in [1, 777, 64 * 1024] {
         let body_bytes = if receive_buffer_bytes == 1 { 3_000 } else { 3_000_000 };
         let server = plain(body_bytes);
@@ -219,7 +219,7 @@ fn long_bodies_come_whole_through_any_buffer() {
 }
 
 #[test]
-fn an_answer_in_single_bytes_is_one_answer() {
+fn an_answer_can_arrive_in_single_bytes() {
     let (outcome, server) = ran_against(
         |_, stream| {
             for byte in answer(200, b"abc") {
@@ -276,7 +276,7 @@ fn a_bad_status_is_an_error_and_keeps_the_connection() {
 }
 
 #[test]
-fn what_is_not_http_is_malformed() {
+fn other_protocols_are_malformed() {
     for text in ["220 mail.example ESMTP\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"] {
         let (outcome, _) = ran_against(
             move |_, stream| {
@@ -292,7 +292,7 @@ fn what_is_not_http_is_malformed() {
 
 #[test]
 fn a_broken_connection_is_a_reset() {
-    // In the head, in the body, and before anything on a new connection.
+    // A reset in the head, in the body, and before the first byte on a new connection.
     for text in ["HTTP/1.1 200", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", ""] {
         let (outcome, server) = ran_against(
             move |_, stream| {
@@ -302,7 +302,7 @@ fn a_broken_connection_is_a_reset() {
             |_| (),
         );
         assert_eq!((outcome.total_requests, outcome.total_errors), (0, server.requests()));
-        // The reset may overtake the bytes before it, never the other way round.
+        // The reset may discard bytes that were received before it.
         assert!(only(&outcome.total_errors_by_kind, "reset"), "{text:?}: {:?}", outcome.total_errors_by_kind);
     }
     let (outcome, _) = ran_against(
@@ -320,7 +320,7 @@ fn a_silent_server_times_out() {
     let (outcome, server) = ran_against(|_, _| After::Keep, |plan| plan.timeout = milliseconds(50));
     assert!(only(&outcome.total_errors_by_kind, "timeout"), "{:?}", outcome.total_errors_by_kind);
     assert_eq!(outcome.total_requests, 0);
-    // A server that is slow itself reads some of them after they were given up.
+    // A slow server reads some of the requests after their timeout.
     while server.requests() < outcome.total_errors {
         std::thread::sleep(milliseconds(5));
     }
@@ -342,12 +342,12 @@ fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
 }
 
 #[test]
-fn nobody_listening_is_a_connect_error_without_a_storm() {
-    // A port that is held by a socket which does not listen.
-    let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-    let held = held.expect("a socket can be made");
-    rustix::net::bind(&held, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
-    let address = getsockname(&held).and_then(std::net::SocketAddr::try_from);
+fn refused_connections_are_connect_errors_with_pauses() {
+    // The port of a socket that does not listen.
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let socket = socket.expect("a socket can be made");
+    rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+    let address = getsockname(&socket).and_then(std::net::SocketAddr::try_from);
     let address = address.expect("a bound socket has an address");
     let target = touchstone_load::Target::plain(address, &address.to_string());
     let mut plan = Plan::of_one(target, "/");
@@ -356,13 +356,14 @@ fn nobody_listening_is_a_connect_error_without_a_storm() {
     let outcome = ran(&plan);
     assert!(only(&outcome.total_errors_by_kind, "connect"), "{:?}", outcome.total_errors_by_kind);
     assert_eq!((outcome.total_requests, outcome.total_connections), (0, 0));
-    // At most one attempt each 10 ms and client.
+    // At most one attempt per client in 10 ms.
     assert!((3..=63).contains(&outcome.total_errors), "{}", outcome.total_errors);
 }
 
 #[test]
-fn a_connection_that_takes_its_time_is_waited_for() {
-    // With its queue full the kernel answers no connect, and the client tries again after a second.
+fn the_client_waits_for_a_slow_connection() {
+    // While the accept queue is full, the kernel does not answer connection attempts, and the client tries
+    // again after a second.
     let listener =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
             .expect("a socket");
@@ -394,7 +395,7 @@ fn a_connection_that_takes_its_time_is_waited_for() {
 }
 
 #[test]
-fn a_request_that_is_longer_than_the_socket_takes_is_sent_in_parts() {
+fn a_request_longer_than_the_socket_buffer_is_sent_in_parts() {
     let (outcome, server) = ran_against(
         |request, stream| {
             let whole = request.fields.iter().any(|field| field.len() == 12_000_003);
@@ -409,7 +410,7 @@ fn a_request_that_is_longer_than_the_socket_takes_is_sent_in_parts() {
 
 #[test]
 fn a_kept_connection_may_be_closed_between_requests() {
-    // Without a word, by a header field, and only after a while.
+    // The server closes the connection at once, with Connection: close, or after a delay.
     for kind in 0..3 {
         let (outcome, server) = ran_against(
             move |request, stream| {
@@ -435,7 +436,7 @@ fn a_kept_connection_may_be_closed_between_requests() {
 
 #[test]
 fn a_request_on_a_closed_connection_is_sent_again() {
-    // The second request of a connection is read and never answered: seen from the client that is the race
+    // The second request of a connection is read and not answered. For the client this is equal to the race
     // between its request and the server's close.
     let (outcome, server) = ran_against(
         |request, stream| {
@@ -453,7 +454,7 @@ fn a_request_on_a_closed_connection_is_sent_again() {
 }
 
 #[test]
-fn a_rate_is_kept_and_its_latency_begins_at_the_intended_start() {
+fn the_rate_is_constant_and_latency_begins_at_the_due_time() {
     let stalled = AtomicBool::new(false);
     let server = Server::start(move |request, stream| {
         // One stall, in the middle of the run.
@@ -470,14 +471,14 @@ fn a_rate_is_kept_and_its_latency_begins_at_the_intended_start() {
     let outcome = ran(&plan);
     assert_eq!(outcome.total_errors, 0);
     assert_eq!((outcome.total_requests, server.requests()), (100, 100));
-    // The stall held up one request, but delayed the thirty or so behind it.
+    // The stall delayed one request directly, and about thirty later ones indirectly.
     let slow = |histogram: &hdrhistogram::Histogram<u64>| histogram.count_between(50_000_000, u64::MAX);
     assert!(slow(&outcome.service_ns) >= 1);
     assert!(slow(&outcome.latency_ns) >= slow(&outcome.service_ns) + 15, "{}", slow(&outcome.latency_ns));
 }
 
 #[test]
-fn a_rate_that_the_server_cannot_carry_is_told() {
+fn a_rate_that_the_server_cannot_serve_is_reported() {
     let server = Server::start(|_, stream| {
         std::thread::sleep(milliseconds(20));
         write(stream, &answer(200, b"ok"));
@@ -490,12 +491,12 @@ fn a_rate_that_the_server_cannot_carry_is_told() {
     let outcome = ran(&plan);
     let Saturation::Saturated(text) = &outcome.saturation else { panic!("{:?}", outcome.saturation) };
     assert!(text.contains("more clients"), "{text}");
-    // Waiting for its turn is part of a request's latency.
+    // The latency of a request includes the wait for a client.
     assert!(outcome.latency_ns.max() > outcome.service_ns.max());
 }
 
 #[test]
-fn think_time_and_delay_hold_the_clients_back() {
+fn think_time_and_delay_limit_the_rate() {
     let server = plain(10);
     let mut plan = server.plan("/");
     plan.clients = 4;
@@ -509,7 +510,7 @@ fn think_time_and_delay_hold_the_clients_back() {
 }
 
 #[test]
-fn a_stop_ends_the_run_and_keeps_what_was_measured() {
+fn a_stop_ends_the_run_and_keeps_the_figures() {
     let server = plain(10);
     let mut plan = server.plan("/");
     plan.clients = 2;
@@ -537,7 +538,7 @@ fn a_stop_does_not_wait_for_a_silent_server() {
     let mut plan = server.plan("/");
     plan.length = Duration::from_secs(3600);
     plan.timeout = Duration::from_secs(3600);
-    // Once with a request under way, once before the run has even started.
+    // Once during an active request, and once before the start of the run.
     for requests in [1, 0] {
         let progress = Progress::default();
         let outcome = std::thread::scope(|scope| {
@@ -555,7 +556,7 @@ fn a_stop_does_not_wait_for_a_silent_server() {
 }
 
 #[test]
-fn every_core_carries_its_clients() {
+fn every_core_runs_its_clients() {
     let server = plain(100);
     let mut plan = server.plan("/");
     plan.cores = allowed_cores();
@@ -568,7 +569,7 @@ fn every_core_carries_its_clients() {
 }
 
 #[test]
-fn version_6_addresses_work() {
+fn ipv6_addresses_work() {
     let Some(server) = Server::start_on("[::1]:0", |_, stream| {
         write(stream, &answer(200, b"six"));
         After::Keep

@@ -1,5 +1,5 @@
-//! HTTP/2 against a server that does with each request what the test wants: limits, lost connections,
-//! requests that are refused or never answered.
+//! Tests of HTTP/2 with a scripted server: limits, lost connections, requests that are refused or not
+//! answered.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,14 +17,14 @@ use touchstone_load::{
     ErrorCounts, HttpVersion, MessageForm, MessagePlan, Outcome, Plan, Progress, Target, run,
 };
 
-/// What a script may do with a request: append frames, and say whether the connection continues.
+/// A script handles a request: it appends frames, and returns whether the connection continues.
 type Script = dyn Fn(&mut Request<'_>) -> bool + Send + Sync;
 
-/// A request, or the reset of one, as the script sees it.
+/// A request, or the reset of a request.
 struct Request<'a> {
     stream: u32,
     is_reset: bool,
-    /// The number of its connection, from 0.
+    /// The number of the connection, from 0.
     connection: u64,
     out: &'a mut Vec<u8>,
 }
@@ -56,7 +56,7 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let number = connections.fetch_add(1, Ordering::SeqCst);
                 let (requests, script) = (requests.clone(), script.clone());
-                // A client that has gone away is no concern of the server's.
+                // A write error is ignored, because the client may have closed the connection.
                 std::thread::spawn(move || serve(stream, settings, &requests, number, script.as_ref()));
             }
         });
@@ -71,7 +71,7 @@ impl Server {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// So many requests by clients that share one connection.
+    /// Runs this number of requests with clients that share one connection.
     fn ran(&self, clients: usize, requests: u64, change: impl FnOnce(&mut Plan)) -> Outcome {
         let mut plan = Plan::of_one(Target::plain(self.address, "localhost"), "/");
         plan.version = HttpVersion::Http2;
@@ -127,9 +127,9 @@ fn only(errors: &ErrorCounts, kind: &str) -> bool {
 }
 
 #[test]
-fn no_more_streams_are_open_than_the_server_takes() {
-    // The answers come two at a time, so that a client that does not wait would have a third stream open, and
-    // one that waits too much would wait for ever.
+fn the_stream_limit_of_the_server_is_respected() {
+    // The server answers two requests at a time. A client that does not wait would open a third stream, and a
+    // client that waits too long would never continue.
     let waiting = std::sync::Mutex::new(Vec::new());
     let most = Arc::new(AtomicU64::new(0));
     let seen = most.clone();
@@ -138,7 +138,7 @@ fn no_more_streams_are_open_than_the_server_takes() {
         Box::new(move |request| {
             let mut waiting = waiting.lock().expect("no panic");
             waiting.push(request.stream);
-            // The first requests may be on their way before the limit has come.
+            // The first requests may be sent before the client receives the limit.
             if request.stream > 10 {
                 seen.fetch_max(waiting.len() as u64, Ordering::SeqCst);
             }
@@ -150,7 +150,7 @@ fn no_more_streams_are_open_than_the_server_takes() {
     );
     let outcome = server.ran(5, 101, |plan| plan.timeout = Duration::from_secs(2));
     assert_eq!((outcome.total_requests + outcome.total_errors, server.connections()), (101, 1));
-    // The last one of an odd number has no partner to be answered with.
+    // With an odd number of requests, the last one would not be answered.
     assert!(outcome.total_errors <= 1 && outcome.total_retries == 0, "{:?}", outcome.total_errors_by_kind);
     assert_eq!(most.load(Ordering::SeqCst), 2);
     assert!(
@@ -165,7 +165,7 @@ fn requests_of_a_lost_connection_are_sent_again_on_a_new_one() {
     let server = Server::start(
         &[],
         Box::new(|request| {
-            // The 21st request of each connection takes all with it that are not answered.
+            // The 21st request of each connection closes it, with all requests that are not answered.
             if request.stream > 40 {
                 return false;
             }
@@ -186,11 +186,11 @@ fn requests_of_a_lost_connection_are_sent_again_on_a_new_one() {
 }
 
 #[test]
-fn a_lost_connection_fails_what_may_not_be_sent_again() {
+fn a_lost_connection_fails_requests_that_are_not_idempotent() {
     let server = Server::start(
         &[],
         Box::new(|request| {
-            // The fifth request of a connection is read and never answered.
+            // The fifth request of a connection is read and not answered.
             if request.stream == 9 {
                 return false;
             }
@@ -204,13 +204,13 @@ fn a_lost_connection_fails_what_may_not_be_sent_again() {
 }
 
 #[test]
-fn a_server_that_goes_away_finishes_what_it_has_seen() {
+fn requests_before_goaway_are_answered() {
     let server = Server::start(
         &[],
         Box::new(|request| {
             match request.stream {
                 ..19 => request.answer(request.stream, b"ok"),
-                // Answered after the goodbye; what follows was not looked at.
+                // This request is answered after GOAWAY; later requests are not processed.
                 19 => {
                     append_goaway(19, ErrorCode::NO_ERROR, b"", request.out);
                     request.answer(19, b"last");
@@ -261,7 +261,7 @@ fn a_refused_request_is_sent_again_once() {
 }
 
 #[test]
-fn one_request_without_an_answer_is_given_up_alone() {
+fn a_timeout_cancels_only_its_own_request() {
     let resets = Arc::new(AtomicU64::new(0));
     let seen = resets.clone();
     let server = Server::start(
@@ -323,7 +323,8 @@ fn a_server_that_speaks_http_1_is_malformed() {
     assert!(only(&outcome.total_errors_by_kind, "malformed"), "{:?}", outcome.total_errors_by_kind);
 }
 
-/// Answers a call of gRPC: messages, then trailers with a status; with none the stream ends in mid-message.
+/// Answers a gRPC call: messages, then trailers with a status. Without a status, the stream ends within a
+/// message.
 fn answer_call(request: &mut Request<'_>, messages: &[u8], status: Option<&[u8]>) {
     let mut block = Vec::new();
     encode_response_block(200, [(&b"content-type"[..], &b"application/grpc"[..])], &mut block);
@@ -339,9 +340,9 @@ fn answer_call(request: &mut Request<'_>, messages: &[u8], status: Option<&[u8]>
 }
 
 #[test]
-fn calls_of_grpc_have_messages_and_a_status() {
+fn grpc_calls_have_messages_and_a_status() {
     const GOOD: &[u8] = &[0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0];
-    // Two messages and status 0; status 14; a wrong frame; an end within a message.
+    // Two messages and status 0; status 14; an invalid frame; an end within a message.
     let kinds = AtomicU64::new(0);
     let server = Server::start(
         &[],

@@ -1,5 +1,5 @@
-//! Open and partly open loads, stages and ends: what is due does not wait for the server, and what a stall
-//! does to the requests behind it is measured.
+//! Tests of open and partly open loads, of stages and of ends of runs: due requests do not wait for the
+//! server, and the effect of a stall on later requests is measured.
 
 mod support;
 
@@ -28,17 +28,17 @@ fn quick() -> Server {
     })
 }
 
-/// The 99th percentile in milliseconds, and what it truly was.
+/// The measured 99th percentile in milliseconds, and the actual one.
 #[derive(Debug)]
 struct Stalled {
     measured: f64,
-    truth: f64,
-    /// The engine had room: its figures are to be relied upon.
+    exact: f64,
+    /// The engine was not at its limit, so that its figures are reliable.
     is_clear: bool,
 }
 
-/// The 99th percentile of a load of 500 requests a second over 3 seconds, in the middle of which nothing is
-/// answered for 200 ms, and what it truly is.
+/// The measured and the actual 99th percentile of a load of 500 requests per second over 3 seconds. In the
+/// middle, the server does not answer for 200 ms.
 fn p99_with_a_stall(clients: usize) -> Stalled {
     const RATE: f64 = 500.0;
     let gate = Arc::new(RwLock::new(()));
@@ -65,42 +65,43 @@ fn p99_with_a_stall(clients: usize) -> Stalled {
         (ran(&plan), staller.join().expect("the stall ends"))
     });
     assert_eq!(outcome.total_errors, 0);
-    // 15 of the 1,500 are above the percentile. The first request that the stall held up was due half a
-    // distance after its beginning, on average, and each one after it waited one distance less.
+    // 15 of the 1,500 latencies are above the percentile. The first delayed request is due half an interval
+    // after the beginning of the stall, on average, and each later one waits one interval less.
     let distance_ms = 1000.0 / RATE;
     let true_ms = stall.as_secs_f64() * 1000.0 - 15.5 * distance_ms;
     let is_whole = outcome.latency_ns.len() == 1500;
     Stalled {
         measured: outcome.latency_ns.value_at_quantile(0.99) as f64 / 1e6,
-        truth: true_ms,
+        exact: true_ms,
         is_clear: is_whole && outcome.saturation == Saturation::Clear,
     }
 }
 
 #[test]
-fn a_stall_shows_in_the_percentiles_as_it_was() {
-    // With a client for each request that the stall holds up, and with so few that most wait for one.
+fn the_percentiles_include_a_stall() {
+    // Once with a client for each delayed request, and once with so few clients that most requests wait for
+    // one.
     for clients in [150, 4] {
-        // A machine that stands still for a moment of its own adds to what is measured, so that one run may
-        // be off; requests that the engine leaves out or times wrongly would be off in all.
+        // A pause of the machine increases the latencies of a single run. An error of the engine would
+        // falsify all runs.
         let mut tried = Vec::new();
         let is_right = (0..15).any(|_| {
             let stalled = p99_with_a_stall(clients);
-            let is_right = (stalled.measured / stalled.truth - 1.0).abs() < 0.02;
+            let is_right = (stalled.measured / stalled.exact - 1.0).abs() < 0.02;
             tried.push(stalled);
             is_right
         });
-        // Where the engine says more often than not that it had no room, other work kept it from measuring.
-        // That only adds.
+        // If the engine reports in most runs that it was at its limit, other work has disturbed the
+        // measurement, which only increases latencies.
         let unclear = tried.iter().filter(|stalled| !stalled.is_clear).count();
         if !is_right
             && unclear * 2 > tried.len()
-            && tried.iter().all(|stalled| stalled.measured > stalled.truth * 0.9)
+            && tried.iter().all(|stalled| stalled.measured > stalled.exact * 0.9)
         {
-            // Not `eprintln!`, which the harness captures and drops when the test passes.
+            // The test harness would capture the output of `eprintln!` and discard it when the test passes.
             let _ = writeln!(
                 std::io::stderr(),
-                "NOT MEASURED: p99 of a stall (the engine had no room): {tried:?}"
+                "NOT MEASURED: p99 of a stall (the engine was at its limit): {tried:?}"
             );
             return;
         }
@@ -109,7 +110,7 @@ fn a_stall_shows_in_the_percentiles_as_it_was() {
 }
 
 #[test]
-fn one_slow_answer_holds_up_no_other_request() {
+fn a_slow_answer_delays_no_other_request() {
     let number = AtomicU64::new(0);
     let server = Server::start(move |_, stream| {
         if number.fetch_add(1, Ordering::SeqCst) == 20 {
@@ -124,13 +125,13 @@ fn one_slow_answer_holds_up_no_other_request() {
     plan.length = milliseconds(1000);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_errors, outcome.total_requests, outcome.latency_ns.len()), (0, 100, 100));
-    // The slow one was due in the window and answered behind it: its latency counts all the same.
+    // The slow request was due in the window and answered after it; its latency counts.
     assert_eq!(outcome.latency_ns.count_between(1_900_000_000, u64::MAX), 1);
     assert!(outcome.requests <= 99);
 }
 
 #[test]
-fn what_found_no_client_is_counted() {
+fn arrivals_without_a_free_client_are_counted() {
     let server = Server::start(|_, stream| {
         std::thread::sleep(milliseconds(20));
         write(stream, &answer(200, b"ok"));
@@ -144,17 +145,17 @@ fn what_found_no_client_is_counted() {
     let arrivals = outcome.arrivals.expect("an open load has arrivals");
     assert_eq!(arrivals.due, 500);
     assert_eq!(arrivals.started, outcome.total_requests);
-    // Two clients do no more than 50 of them in that time.
+    // Two clients can process at most 50 requests in this time.
     assert!((2..=52).contains(&arrivals.started), "{}", arrivals.started);
     assert_eq!(arrivals.unsent(), 500 - arrivals.started);
     assert!(arrivals.late >= arrivals.started - 2 && arrivals.lateness_ns.max() > 100_000_000);
-    // Those that waited for a client say nothing of the engine's own lateness.
+    // The lateness of the engine does not include requests that waited for a client.
     assert!(arrivals.engine_lateness_ns.len() <= 2);
     assert!(matches!(outcome.saturation, Saturation::Saturated(_)));
 }
 
 #[test]
-fn arrivals_of_chance_are_the_same_for_the_same_seed() {
+fn poisson_arrivals_depend_only_on_the_seed() {
     let server = quick();
     let due = |seed: u64| {
         let mut plan = server.plan("/");
@@ -168,12 +169,12 @@ fn arrivals_of_chance_are_the_same_for_the_same_seed() {
     let counts = [due(1), due(1), due(2), due(3), due(4)];
     assert_eq!(counts[0], counts[1]);
     assert!(counts[1..].windows(2).any(|pair| pair[0] != pair[1]), "{counts:?}");
-    // 400 with a deviation of 20.
+    // 400 with a standard deviation of 20.
     assert!(counts.iter().all(|count| (280..=520).contains(count)), "{counts:?}");
 }
 
 #[test]
-fn sessions_have_their_requests_on_a_connection_of_their_own() {
+fn each_session_has_its_own_connection() {
     let lengths: Arc<Mutex<HashMap<String, u64>>> = Arc::default();
     let seen = lengths.clone();
     let server = Server::start(move |request, stream| {
@@ -194,42 +195,42 @@ fn sessions_have_their_requests_on_a_connection_of_their_own() {
     assert_eq!(outcome.total_connections, server.connections());
     let lengths = lengths.lock().expect("no panic");
     assert_eq!(lengths.len() as u64, server.connections());
-    // Sessions that the end of the run cut short have fewer.
+    // The end of the run ends some sessions early.
     assert!(lengths.values().all(|length| *length <= 3));
-    // At most 60 sessions, and two requests of each, are cut short.
+    // At most 60 sessions, and two requests of each, are omitted.
     let whole = lengths.values().filter(|length| **length == 3).count();
     assert!(whole >= 160, "{whole}");
     assert_eq!(outcome.total_requests, lengths.values().sum::<u64>());
 }
 
 #[test]
-fn stages_of_clients_keep_the_connections_of_those_that_stay() {
+fn clients_that_remain_active_keep_their_connections() {
     let server = quick();
     let mut plan = server.plan("/");
     plan.clients = 4;
     plan.think_time = milliseconds(5);
-    plan.stages = [1.0, 4.0, 1.0].map(|clients| Stage::holding(milliseconds(1000), clients)).to_vec();
+    plan.stages = [1.0, 4.0, 1.0].map(|clients| Stage::constant(milliseconds(1000), clients)).to_vec();
     plan.length = milliseconds(3000);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_errors, outcome.total_connections, server.connections()), (0, 4, 4));
     assert_eq!(outcome.stages.len(), 3);
     assert_eq!(outcome.stages.iter().map(|stage| stage.requests).sum::<u64>(), outcome.requests);
     assert!(outcome.stages.iter().all(|stage| stage.requests == stage.latency_ns.len()));
-    // One client that thinks for 5 ms sends at most 200 requests in a second.
+    // One client with a think time of 5 ms sends at most 200 requests per second.
     assert!(outcome.stages[0].requests <= 201 && outcome.stages[2].requests <= 201 + 3);
     assert!(outcome.clients[0].requests > outcome.clients[3].requests && outcome.clients[3].requests > 0);
 }
 
 #[test]
-fn stages_of_the_rate_are_due_as_planned() {
+fn stages_of_the_rate_have_the_planned_arrivals() {
     let server = quick();
     let mut plan = server.plan("/");
     plan.clients = 60;
     plan.rate = Some(200.0);
     plan.stages = vec![
-        Stage::holding(milliseconds(300), 100.0),
+        Stage::constant(milliseconds(300), 100.0),
         Stage { length: milliseconds(300), from: 0.0, to: 200.0 },
-        Stage::holding(milliseconds(100), 0.0),
+        Stage::constant(milliseconds(100), 0.0),
     ];
     plan.length = milliseconds(700);
     let outcome = ran(&plan);
@@ -263,11 +264,11 @@ fn a_number_of_requests_ends_the_run() {
 }
 
 #[test]
-fn recorded_requests_come_at_their_moments_whatever_the_server_does() {
+fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     let seen: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
-    let noted = seen.clone();
+    let log = seen.clone();
     let server = Server::start(move |request, stream| {
-        noted.lock().expect("no panic").push((request.line.clone(), Instant::now()));
+        log.lock().expect("no panic").push((request.line.clone(), Instant::now()));
         if request.line.contains("/slow ") {
             std::thread::sleep(milliseconds(300));
         }
@@ -282,17 +283,17 @@ fn recorded_requests_come_at_their_moments_whatever_the_server_does() {
     plan.length = milliseconds(1000);
     let outcome = ran(&plan);
     let arrivals = outcome.arrivals.expect("an open load has arrivals");
-    // The last is due after the end.
+    // The last request is due after the end.
     assert_eq!((arrivals.due, arrivals.started, outcome.total_requests), (5, 5, 5));
     let seen = seen.lock().expect("no panic");
     let paths: Vec<&str> = seen.iter().filter_map(|(line, _)| line.split(' ').nth(1)).collect();
     assert_eq!(paths, ["/slow", "/quick", "/quick", "/slow", "/quick"]);
-    // No earlier than recorded; how much later is the machine's affair.
+    // Requests are not sent before their recorded times; the delay depends on the machine.
     assert!(seen[4].1 - seen[0].1 >= milliseconds(850), "{:?}", seen[4].1 - seen[0].1);
 
     drop(seen);
 
-    // With one client what is due waits, and the wait is in its latency.
+    // With one client, due requests wait, and their latency includes the wait.
     plan.clients = 1;
     let outcome = ran(&plan);
     assert_eq!(outcome.total_requests, 5);

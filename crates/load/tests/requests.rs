@@ -1,5 +1,4 @@
-//! Requests of every kind: methods, fields, bodies, what their answers must be, where they go and on which
-//! connection.
+//! Tests of requests: methods, fields, bodies, conditions of valid answers, targets and connections.
 
 mod support;
 
@@ -14,7 +13,7 @@ fn ran(plan: &Plan) -> Outcome {
     run(plan, &Progress::default()).expect("the plan can run")
 }
 
-/// A plan of a few requests by two clients.
+/// A plan of a few requests with two clients.
 fn some(server: &Server, change: impl FnOnce(&mut PlannedRequest)) -> Plan {
     let mut plan = server.plan("/");
     plan.clients = 2;
@@ -63,7 +62,7 @@ fn the_answer_to_head_ends_with_its_head() {
 }
 
 #[test]
-fn the_plan_says_which_statuses_are_valid() {
+fn the_plan_sets_the_valid_statuses() {
     let server = Server::start(|_, stream| {
         write(stream, &answer(404, b"none"));
         After::Keep
@@ -75,7 +74,7 @@ fn the_plan_says_which_statuses_are_valid() {
 }
 
 #[test]
-fn a_body_with_another_content_is_wrong() {
+fn a_body_with_another_hash_is_an_error() {
     // The SHA-256 of "abc" (FIPS 180-4, the first example).
     let sum = [
         0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0,
@@ -93,16 +92,16 @@ fn a_body_with_another_content_is_wrong() {
                 After::Keep
             });
             let outcome = ran(&some(&server, |request| request.expected_body_sha256 = Some(sum)));
-            let wanted = if is_right { (40, 0) } else { (0, 40) };
-            assert_eq!((outcome.total_requests, outcome.total_errors), wanted, "{body:?} {is_chunked}");
+            let expected = if is_right { (40, 0) } else { (0, 40) };
+            assert_eq!((outcome.total_requests, outcome.total_errors), expected, "{body:?} {is_chunked}");
             assert!(is_right || only(&outcome.total_errors_by_kind, "wrong_body"));
         }
     }
 }
 
 #[test]
-fn what_may_not_be_done_twice_is_not_sent_again() {
-    // The second request of a connection is read and never answered.
+fn requests_that_are_not_idempotent_are_not_sent_again() {
+    // The second request of a connection is read and not answered.
     let server = Server::start(|request, stream| {
         if request.before == 1 {
             return After::Close;
@@ -114,7 +113,7 @@ fn what_may_not_be_done_twice_is_not_sent_again() {
         request.method = "POST".to_string();
         request.body = Some(b"order".as_slice().into());
     });
-    // One alone has a good answer and a bad one in turns.
+    // With one client, successful and failed requests alternate.
     plan.clients = 1;
     let outcome = ran(&plan);
     assert_eq!((outcome.total_retries, server.requests()), (0, 40));
@@ -127,7 +126,7 @@ fn a_share_of_the_requests_ends_its_connection() {
     let closing = Arc::new(AtomicU64::new(0));
     let seen = closing.clone();
     let server = Server::start(move |request, stream| {
-        // Counted before the answer, which may be the last that the engine waits for.
+        // The request is counted before the answer, because the run may end with this answer.
         let closes = request.fields.iter().any(|field| field == "Connection: close");
         seen.fetch_add(u64::from(closes), Ordering::SeqCst);
         write(stream, &answer(200, b"ok"));
@@ -139,9 +138,9 @@ fn a_share_of_the_requests_ends_its_connection() {
     let outcome = ran(&plan);
     let closing = closing.load(Ordering::SeqCst);
     assert_eq!((outcome.total_requests, outcome.total_errors, outcome.total_retries), (1000, 0, 0));
-    // 300 with a deviation of 14.5; the choice comes from the seed, so that it is always the same.
+    // 300 with a standard deviation of 14.5; the seed is fixed.
     assert!((220..380).contains(&closing), "{closing}");
-    // Each of them makes room for a new connection, which the last ones no longer need.
+    // Each closed connection is replaced by a new one, except for the last ones.
     assert!((closing..=closing + 2).contains(&outcome.total_connections), "{}", outcome.total_connections);
     assert_eq!(outcome.total_connections, server.connections());
 }
@@ -174,7 +173,7 @@ fn requests_go_to_their_targets() {
     plan.request_limit = Some(400);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors), (400, 0));
-    // Each client has a connection to each.
+    // Each client has a connection to each target.
     assert_eq!(servers.iter().map(|(server, _)| server.connections()).collect::<Vec<_>>(), [2, 2]);
     let by_class: Vec<u64> = outcome.classes.iter().map(|class| class.latency_ns.len()).collect();
     assert_eq!(by_class, outcome.requests_by_class);
@@ -190,7 +189,7 @@ fn requests_go_to_their_targets() {
 }
 
 #[test]
-fn what_is_on_a_page_follows_in_its_order_without_a_pause() {
+fn requests_of_a_page_follow_in_order_without_a_pause() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
     let server = Server::start(move |request, stream| {
@@ -230,12 +229,12 @@ fn what_is_on_a_page_follows_in_its_order_without_a_pause() {
 }
 
 #[test]
-fn a_session_has_its_think_times_and_a_connection_of_its_own() {
+fn a_session_has_think_times_and_its_own_connection() {
     const THOUGHT: Duration = Duration::from_millis(30);
     let seen: Arc<Mutex<Vec<(String, u64, Instant)>>> = Arc::default();
-    let noted = seen.clone();
+    let log = seen.clone();
     let server = Server::start(move |request, stream| {
-        noted.lock().expect("no panic").push((request.line.clone(), request.before, Instant::now()));
+        log.lock().expect("no panic").push((request.line.clone(), request.before, Instant::now()));
         write(stream, &answer(200, b"ok"));
         After::Keep
     });

@@ -1,5 +1,5 @@
-//! Sessions that carry data: values from answers and files go into later requests, cookies come back,
-//! redirects are followed, and what is missing is an error with its example.
+//! Tests of sessions with values: values from answers and files are used in later requests, cookies are
+//! returned, redirects are followed, and a missing value is an error with an example.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn extract(name: &str, from: &str) -> ExtractPlan {
     ExtractPlan { name: name.to_string(), from: from.to_string() }
 }
 
-/// A plan whose clients go through these requests, again and again.
+/// A plan whose clients repeat these requests.
 fn session(server: &Server, requests: Vec<PlannedRequest>, limit: u64) -> Plan {
     let mut plan = server.plan("/");
     plan.clients = 4;
@@ -39,12 +39,12 @@ fn get(path: &str, step: StepPlan) -> PlannedRequest {
     PlannedRequest { step: Some(step), ..PlannedRequest::get(path) }
 }
 
-/// A shop: a token for each login, which orders must bring back.
+/// A simulated shop: each login returns a token, which orders must contain.
 fn shop() -> (Server, Arc<Mutex<BTreeMap<String, u64>>>) {
     let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-    let noted = seen.clone();
+    let log = seen.clone();
     let server = Server::start(move |request, stream| {
-        let mut seen = noted.lock().expect("no thread panicked");
+        let mut seen = log.lock().expect("no thread panicked");
         let number = seen.values().sum::<u64>();
         *seen.entry(request.line.clone()).or_default() += 1;
         let path = request.line.split(' ').nth(1).expect("a path").to_string();
@@ -94,7 +94,7 @@ fn login() -> PlannedRequest {
 }
 
 #[test]
-fn values_of_answers_go_into_later_requests() {
+fn values_of_answers_are_used_in_later_requests() {
     let (server, seen) = shop();
     let mut plan = session(&server, vec![login(), order()], 400);
     plan.headers = vec!["Cookie: lang=en".to_string()];
@@ -103,14 +103,14 @@ fn values_of_answers_go_into_later_requests() {
     assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default(), "{:?}", outcome.error_reasons);
     assert_eq!((outcome.total_requests, server.requests()), (400, 400));
     let seen = seen.lock().expect("no thread panicked");
-    // Each of the four clients may have ended with a login.
+    // The last request of each of the four clients may be a login.
     assert!((200..=204).contains(&seen["GET /login HTTP/1.1"]));
-    // Every order has the number of its own login.
+    // Every order contains the number of its own login.
     assert!(seen.iter().all(|(line, count)| line.contains("/login") || *count == 1), "{seen:?}");
 }
 
 #[test]
-fn a_missing_value_is_an_error_of_its_own_and_ends_the_session() {
+fn a_missing_value_is_an_extraction_error_and_ends_the_session() {
     let server = Server::start(|_, stream| {
         write(stream, &answer(200, b"<p>no token here</p>"));
         After::Keep
@@ -127,7 +127,7 @@ fn a_missing_value_is_an_error_of_its_own_and_ends_the_session() {
 }
 
 #[test]
-fn what_does_not_hold_is_an_error_of_its_own() {
+fn a_failed_assertion_is_an_assertion_error() {
     let server = Server::start(|request, stream| {
         let body: &[u8] = if request.before.is_multiple_of(2) { b"{\"ok\":true}" } else { b"{\"ok\":false}" };
         write(stream, &answer(200, body));
@@ -148,9 +148,9 @@ fn what_does_not_hold_is_an_error_of_its_own() {
 fn each_session_takes_a_row_of_the_data() {
     let (server, seen) = {
         let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-        let noted = seen.clone();
+        let log = seen.clone();
         let server = Server::start(move |request, stream| {
-            *noted.lock().expect("no thread panicked").entry(request.line.clone()).or_default() += 1;
+            *log.lock().expect("no thread panicked").entry(request.line.clone()).or_default() += 1;
             write(stream, &answer(200, b"x"));
             After::Keep
         });
@@ -164,7 +164,7 @@ fn each_session_takes_a_row_of_the_data() {
     plan.script = Some(ScriptPlan { data, cookies: false });
     plan.clients = 3;
     plan.request_limit = Some(36);
-    // Each client waits for its turn, so that all make the same number of requests.
+    // The server answers the clients in turn, so that all of them send the same number of requests.
     plan.rate = Some(3000.0);
     plan.cores = Vec::new();
     let outcome = ran(&plan);
@@ -183,9 +183,9 @@ fn each_session_takes_a_row_of_the_data() {
 #[test]
 fn redirects_are_followed_on_the_same_server() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = lines.clone();
+    let log = lines.clone();
     let server = Server::start(move |request, stream| {
-        noted.lock().expect("no thread panicked").push(format!("{} {}", request.line, request.body.len()));
+        log.lock().expect("no thread panicked").push(format!("{} {}", request.line, request.body.len()));
         let redirect = |status: u16, to: &str| {
             format!("HTTP/1.1 {status} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes()
         };
@@ -212,9 +212,10 @@ fn redirects_are_followed_on_the_same_server() {
     plan.request_limit = Some(3);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors), (3, 0), "{:?}", outcome.error_reasons);
-    let wanted = ["POST /a/form HTTP/1.1 3", "POST /a/again?x=1 HTTP/1.1 3", "GET /done HTTP/1.1 0"];
-    assert_eq!(lines.lock().expect("no thread panicked").drain(..).collect::<Vec<_>>(), wanted);
-    // Three are followed, and the fourth is the answer; another server's is the answer at once.
+    let expected = ["POST /a/form HTTP/1.1 3", "POST /a/again?x=1 HTTP/1.1 3", "GET /done HTTP/1.1 0"];
+    assert_eq!(lines.lock().expect("no thread panicked").drain(..).collect::<Vec<_>>(), expected);
+    // Three redirects are followed, and the fourth is the final answer. A redirect to another server is a
+    // final answer at once.
     for (path, requests) in [("/loop", 4), ("/away", 1)] {
         plan.requests = vec![get(path, step("header Location"))];
         plan.request_limit = Some(requests);
@@ -225,7 +226,7 @@ fn redirects_are_followed_on_the_same_server() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_the_run() {
+fn invalid_scripts_are_refused_before_the_run() {
     let server = Server::start(|_, _| After::Close);
     for (path, extract_from, said) in [
         ("/b?${toke}", "json $.t", "is \"token\" meant"),

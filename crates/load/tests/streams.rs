@@ -1,5 +1,5 @@
-//! Answers that are streams of messages, from a server whose delays are known: each message, a stall, a cut
-//! in the middle, an answer that never ends.
+//! Tests of answers that are streams of messages, from a server with known delays: each message, a stall, an
+//! end within the stream, an endless answer.
 
 mod support;
 
@@ -9,10 +9,10 @@ use std::time::Duration;
 use support::{After, Server, write};
 use touchstone_load::{MessageForm, MessagePlan, Outcome, Plan, Progress, run};
 
-/// Before the first message, and between the others.
+/// The delay before the first message, and between messages.
 const FIRST: Duration = Duration::from_millis(60);
 const GAP: Duration = Duration::from_millis(20);
-/// Before the sixth.
+/// The delay before the sixth message.
 const STALL: Duration = Duration::from_millis(150);
 const MESSAGES: u64 = 8;
 
@@ -20,7 +20,7 @@ fn ran(plan: &Plan) -> Outcome {
     run(plan, &Progress::default()).expect("the plan can run")
 }
 
-/// Begins a chunked answer, and sends these events.
+/// Sends the beginning of a chunked answer with this number of events.
 fn send_events(stream: &mut TcpStream, count: u64) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
     for number in 0..count {
@@ -30,7 +30,7 @@ fn send_events(stream: &mut TcpStream, count: u64) -> std::io::Result<()> {
             _ => GAP,
         });
         let event = format!(": comment\ndata: {number}\ndata: more\n\n");
-        // An event in two pieces counts when the second has come.
+        // An event in two pieces counts when the second piece is received.
         let (one, other) = event.split_at(event.len() - 1);
         for piece in [one, other] {
             stream.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes())?;
@@ -48,7 +48,7 @@ fn plan(server: &Server, limit: Option<u64>) -> Plan {
 }
 
 #[test]
-fn every_message_is_counted_and_timed_under_an_open_load() {
+fn every_message_is_counted_and_measured_under_an_open_load() {
     let server = Server::start(|_, stream| {
         let _ = send_events(stream, MESSAGES);
         write(stream, b"0\r\n\r\n");
@@ -63,9 +63,9 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
     assert_eq!((messages.total, messages.count), (60 * MESSAGES, 60 * MESSAGES));
     assert_eq!(messages.first_ns.len(), 60);
     assert_eq!(messages.gap_ns.len(), 60 * (MESSAGES - 1));
-    // Nothing is told earlier than the server sent it; a busy machine may make it later. A gap can be shorter
-    // than the server's by what the message before it was late.
-    let at_least = |value: u64, wanted: Duration| value as f64 >= wanted.as_nanos() as f64 * 0.98;
+    // Measured times are not shorter than the server's delays, and may be longer on a busy machine. A gap can
+    // be shorter by the lateness of the previous message.
+    let at_least = |value: u64, minimum: Duration| value as f64 >= minimum.as_nanos() as f64 * 0.98;
     assert!(at_least(messages.first_ns.min(), FIRST), "{}", messages.first_ns.min());
     assert!(at_least(messages.gap_ns.value_at_quantile(0.5), GAP));
     assert!(at_least(messages.gap_ns.value_at_quantile(0.95), STALL));
@@ -73,7 +73,7 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
 }
 
 #[test]
-fn a_cut_in_the_middle_is_an_error_and_its_messages_count() {
+fn an_aborted_stream_is_an_error_and_its_messages_count() {
     let server = Server::start(|_, stream| {
         let _ = send_events(stream, 3);
         After::Close
@@ -86,7 +86,7 @@ fn a_cut_in_the_middle_is_an_error_and_its_messages_count() {
 }
 
 #[test]
-fn a_client_that_has_enough_ends_an_endless_answer() {
+fn a_client_ends_an_endless_answer_after_the_planned_messages() {
     let server = Server::start(|_, stream| {
         let _ = send_events(stream, u64::MAX);
         After::Close
@@ -100,7 +100,7 @@ fn a_client_that_has_enough_ends_an_endless_answer() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_plans_are_refused() {
     let server = Server::start(|_, _| After::Close);
     assert!(plan(&server, Some(0)).check().expect_err("no message").0.contains("at least 1"));
     let mut grpc = plan(&server, None);

@@ -1,5 +1,5 @@
-//! WebSockets, from a server whose delays are known and which keeps a log of its own: each message, a stall,
-//! a cut in the middle, wrong frames, fragments, pings, close codes.
+//! Tests of WebSockets, with a server that has known delays and its own log: each message, a stall, an end
+//! within a message, invalid frames, fragments, pings, close codes.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn ran(plan: &Plan) -> Outcome {
     run(plan, &Progress::default()).expect("the plan can run")
 }
 
-/// A client that sends so many messages, each after the answer to the last.
+/// A client that sends this number of messages, each after the answer to the previous one.
 fn sends(count: u64) -> WebSocketPlan {
     WebSocketPlan { sends: Some(count), is_binary: false, send_every: None, receives: None, ping_every: None }
 }
@@ -36,7 +36,7 @@ fn plan(server: &Server, websocket: WebSocketPlan) -> Plan {
     plan
 }
 
-/// Answers the handshake, and looks at what it asks for.
+/// Checks the fields of the handshake, and answers it.
 fn open(request: &Request, stream: &mut TcpStream) {
     let field = |name: &str| {
         let mut fields = request.fields.iter().filter_map(|field| field.split_once(": "));
@@ -59,11 +59,11 @@ fn open(request: &Request, stream: &mut TcpStream) {
     write(stream, head.as_bytes());
 }
 
-/// The kind and the payload of the client's next frame; `None` at the end of the connection.
+/// The opcode and the payload of the client's next frame; `None` at the end of the connection.
 fn read(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     let mut head = [0; 2];
     stream.read_exact(&mut head).ok()?;
-    assert_eq!((head[0] & 0xf0, head[1] & 0x80), (0x80, 0x80), "a frame of a client is whole and masked");
+    assert_eq!((head[0] & 0xf0, head[1] & 0x80), (0x80, 0x80), "a frame of a client is complete and masked");
     let length = match head[1] & 0x7f {
         126 => {
             let mut long = [0; 2];
@@ -79,7 +79,7 @@ fn read(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     Some((head[0] & 0x0f, payload))
 }
 
-/// A whole frame of a server.
+/// A complete frame of a server.
 fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x80 | kind, payload.len() as u8];
     bytes.extend_from_slice(payload);
@@ -90,7 +90,7 @@ fn close(code: u16) -> Vec<u8> {
     frame(CLOSE, &code.to_be_bytes())
 }
 
-/// Answers every message, and the close.
+/// Answers every message, and the close frame.
 fn echo(stream: &mut TcpStream) -> After {
     while let Some((kind, payload)) = read(stream) {
         match kind {
@@ -107,19 +107,19 @@ fn echo(stream: &mut TcpStream) -> After {
 }
 
 #[test]
-fn every_message_is_counted_and_timed_under_an_open_load() {
+fn every_message_is_counted_and_measured_under_an_open_load() {
     const DELAY: Duration = Duration::from_millis(20);
     const STALL: Duration = Duration::from_millis(120);
-    // How long the server itself took for each message, by its own clock.
+    // The server's log of its own delay for each message.
     let log: Arc<Mutex<Vec<Duration>>> = Arc::default();
-    let noted = log.clone();
+    let server_log = log.clone();
     let server = Server::start(move |request, stream| {
         open(request, stream);
         for number in 0.. {
             let Some((TEXT, payload)) = read(stream) else { break };
-            let came = Instant::now();
+            let received_at = Instant::now();
             std::thread::sleep(if number == 2 { STALL } else { DELAY });
-            noted.lock().expect("no test panicked").push(came.elapsed());
+            server_log.lock().expect("no test panicked").push(received_at.elapsed());
             write(stream, &frame(TEXT, &payload));
         }
         write(stream, &close(1000));
@@ -137,7 +137,7 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
     assert_eq!((messages.first_ns.len(), messages.gap_ns.len()), (60, 240));
     assert_eq!((websockets.answer_ns.len(), websockets.open_ns.len()), (300, 60));
     assert_eq!(websockets.closes.into_iter().collect::<Vec<_>>(), [(1000, 60)]);
-    // Nothing is told earlier than the server sent it: each percentile is at least that of the server's log.
+    // Measured times are not shorter than the server's: each percentile is at least that of the server's log.
     let mut log = log.lock().expect("no test panicked").clone();
     log.sort_unstable();
     for percent in [50, 75, 90, 99] {
@@ -148,10 +148,10 @@ fn every_message_is_counted_and_timed_under_an_open_load() {
 }
 
 #[test]
-fn messages_at_fixed_times_go_out_while_the_server_stalls() {
+fn messages_at_fixed_times_are_sent_while_the_server_stalls() {
     let server = Server::start(|request, stream| {
         open(request, stream);
-        // Nothing is read for a while, although messages are due all the time.
+        // The server reads nothing during the stall, while messages are due.
         std::thread::sleep(Duration::from_millis(300));
         echo(stream)
     });
@@ -162,22 +162,22 @@ fn messages_at_fixed_times_go_out_while_the_server_stalls() {
     assert_eq!((outcome.total_requests, outcome.total_errors), (8, 0), "{:?}", outcome.error_reasons);
     let websockets = outcome.websockets.expect("WebSockets");
     assert_eq!((websockets.total_sent, websockets.answer_ns.len()), (160, 160));
-    // The first waits for the whole stall, and the tenth for what is left of it: a client that waited for its
-    // answers would show one long time and nineteen short ones. The handshake may take long on a busy
-    // machine: half of the stall is left out of the count.
+    // The first message waits for the whole stall, and later ones for the rest of it. A client that waits for
+    // answers would measure one long time and nineteen short ones. The limit is half of the stall, because
+    // the handshake may take long on a busy machine.
     let long = websockets.answer_ns.iter_recorded();
     let long: u64 = long.filter(|v| v.value_iterated_to() > 100_000_000).map(|v| v.count_at_value()).sum();
     assert!(long >= 8 * 3, "{long} of 160 show the stall");
 }
 
 #[test]
-fn fragments_pings_and_control_frames_between_them_are_taken() {
+fn fragments_with_control_frames_between_them_are_accepted() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         let Some((BINARY, payload)) = read(stream) else { panic!("a binary message") };
         assert_eq!(payload, b"hello");
-        // A text in three fragments, cut within a character, with a ping and a pong between them; every byte
-        // by itself.
+        // A text in three fragments, divided within a character, with a ping and a pong between them. Every
+        // byte is sent separately.
         let text = "fr\u{e4}gment".as_bytes();
         let fragments = [
             &[0x01, 3][..],
@@ -204,7 +204,7 @@ fn fragments_pings_and_control_frames_between_them_are_taken() {
 }
 
 #[test]
-fn pongs_are_timed_and_a_listener_is_closed_with_the_run() {
+fn pong_times_are_measured_and_the_end_of_the_run_closes_an_endless_websocket() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         echo(stream)
@@ -217,12 +217,12 @@ fn pongs_are_timed_and_a_listener_is_closed_with_the_run() {
     assert_eq!((outcome.total_requests, outcome.total_errors), (8, 0), "{:?}", outcome.error_reasons);
     let websockets = outcome.websockets.expect("WebSockets");
     assert!(!websockets.pong_ns.is_empty() && websockets.pong_ns.len() <= 8 * 20);
-    // Whatever was sent was answered: the close came after it.
+    // All sent messages were answered before the close.
     assert_eq!(outcome.messages.expect("messages").total, websockets.total_sent);
     assert_eq!(websockets.closes.into_iter().collect::<Vec<_>>(), [(1000, 8)]);
 }
 
-/// The one kind of error that there was, its reason, and the example.
+/// The kind, the reason and the example of the only errors.
 fn only_reason(outcome: &Outcome, count: u64) -> (String, String, Option<String>) {
     assert_eq!((outcome.total_requests, outcome.total_errors), (0, count), "{:?}", outcome.error_reasons);
     let [reason] = &outcome.error_reasons[..] else { panic!("{:?}", outcome.error_reasons) };
@@ -231,22 +231,22 @@ fn only_reason(outcome: &Outcome, count: u64) -> (String, String, Option<String>
 }
 
 #[test]
-fn a_wrong_frame_is_an_error_of_its_own_kind_and_is_answered_with_a_code() {
+fn an_invalid_frame_is_an_error_and_closes_with_a_code() {
     let codes: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
-    let noted = codes.clone();
+    let seen = codes.clone();
     let server = Server::start(move |request, stream| {
         open(request, stream);
         read(stream);
         write(stream, &[&frame(TEXT, b"good"), &[0xf3, 0x01, b'x'][..]].concat());
         if let Some((CLOSE, code)) = read(stream) {
-            noted.lock().expect("no test panicked").push(code);
+            seen.lock().expect("no test panicked").push(code);
         }
         After::Close
     });
     let mut plan = plan(&server, sends(3));
     plan.request_limit = Some(6);
     let outcome = ran(&plan);
-    assert_eq!(outcome.messages.as_ref().expect("messages").total, 6, "what came before it counts");
+    assert_eq!(outcome.messages.as_ref().expect("messages").total, 6, "the message before it counts");
     let (kind, reason, example) = only_reason(&outcome, 6);
     assert_eq!(kind, "wrong_frame");
     assert!(reason.contains("reserved bit"), "{reason}");
@@ -257,7 +257,7 @@ fn a_wrong_frame_is_an_error_of_its_own_kind_and_is_answered_with_a_code() {
 }
 
 #[test]
-fn a_cut_in_the_middle_and_an_early_close_are_told_apart() {
+fn an_aborted_connection_and_an_early_close_are_different_errors() {
     let cut = Server::start(|request, stream| {
         open(request, stream);
         read(stream);
@@ -287,7 +287,7 @@ fn a_cut_in_the_middle_and_an_early_close_are_told_apart() {
 }
 
 #[test]
-fn an_answer_that_opens_nothing_is_a_bad_status_or_malformed() {
+fn an_answer_that_opens_no_websocket_is_a_bad_status_or_malformed() {
     let refusing = Server::start(|_, stream| {
         write(stream, &answer(503, b"full"));
         After::Keep
@@ -312,7 +312,7 @@ fn an_answer_that_opens_nothing_is_a_bad_status_or_malformed() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_a_timeout_and_a_quiet_listener_is_none() {
+fn a_missing_answer_is_a_timeout_and_a_silent_stream_is_not() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         while read(stream).is_some_and(|(kind, _)| kind != CLOSE) {}
@@ -332,7 +332,7 @@ fn a_server_that_never_answers_is_a_timeout_and_a_quiet_listener_is_none() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_plans_are_refused() {
     let server = Server::start(|_, _| After::Close);
     let refused = |change: &dyn Fn(&mut Plan), said: &str| {
         let mut plan = plan(&server, sends(1));

@@ -79,7 +79,7 @@ impl MixTask {
             state: AtomicU8::new(0),
             stopped: Mutex::new(None),
         });
-        shared.progress.live_figures.wanted.store(assignment.watched.is_some(), Ordering::Relaxed);
+        shared.progress.live_figures.is_requested.store(assignment.watched.is_some(), Ordering::Relaxed);
         let work = MixThread { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
         let thread = Thread::spawn("mix", move || work.carry_out())?;
         Ok(MixTask { assignment, shared, starter, thread })

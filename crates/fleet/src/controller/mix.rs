@@ -131,7 +131,7 @@ impl Session {
         let present = || self.members.values().filter(takes_part);
         let members: Vec<&Member> = present().filter(|member| member.cores() > 0).collect();
         let processors: Vec<usize> = members.iter().map(|member| member.cores()).collect();
-        let portions = Portion::deal(plan, &processors).into_iter().zip(&members);
+        let portions = Portion::divide(plan, &processors).into_iter().zip(&members);
         let mut parts: Vec<PartOfMix> = portions
             .filter_map(|(portion, member)| Some((member.entry.name.clone(), Some(portion?))))
             .collect();

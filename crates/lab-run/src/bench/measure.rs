@@ -75,8 +75,9 @@ impl Measurement<'_> {
         let progress = Progress::default();
         let watch = AbortWatch::new(self.abort_if.clone());
         watch.begin(&progress);
-        let load =
-            generator.prepare(&self.plan, watch.wanted(), interrupt).map_err(|error| error.to_string())?;
+        let load = generator
+            .prepare(&self.plan, watch.checked_classes(), interrupt)
+            .map_err(|error| error.to_string())?;
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
@@ -144,7 +145,7 @@ impl MixSupervisor<'_> {
         while !engine_has_ended() {
             std::thread::sleep(CHECK_PERIOD);
             if ending == Ending::Whole && !engine_has_ended() {
-                self.watch.look(self.progress);
+                self.watch.check(self.progress);
                 ending = match self.watch.verdict() {
                     Some(verdict) => Ending::Aborted(verdict.to_string()),
                     None => early_ending(running, interrupt),

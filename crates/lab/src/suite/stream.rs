@@ -38,7 +38,7 @@ impl Stream {
             Stream::WebSocket(_) if streams > 1 => {
                 Some("a WebSocket has a connection of its own: leave `streams` and `pipeline` out")
             }
-            Stream::WebSocket(plan) if plan.wanted().is_none() => {
+            Stream::WebSocket(plan) if plan.expected_messages().is_none() => {
                 Some("in a suite a WebSocket ends by itself: say when with `sends` or `end_after`")
             }
             Stream::Messages(MessagePlan { form: MessageForm::Grpc, .. })

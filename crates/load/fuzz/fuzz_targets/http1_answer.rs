@@ -1,4 +1,4 @@
-//! Any bytes as answers of HTTP/1, whole and in pieces: the same verdict, and no panic.
+//! Reads any bytes as an answer of HTTP/1, whole and in pieces: the results must be equal, without a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as what a server of HTTP/2 sends, whole and in pieces: the same answers, and no panic.
+//! Reads any bytes as the output of an HTTP/2 server, whole and in pieces: the results must be equal, without
+//! a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes from the server of a WebSocket, whole and in pieces: the same verdict, and no panic.
+//! Reads any bytes as the output of a WebSocket server, whole and in pieces: the results must be equal,
+//! without a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

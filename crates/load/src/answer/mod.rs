@@ -1,14 +1,14 @@
-//! One answer as its bytes come in: the head is parsed, the body only counted.
+//! Reads one answer in parts: the head is parsed, and the body is only counted.
 //!
-//! The reader knows where an answer ends (RFC 9112, section 6.3) and whether the connection can carry another
-//! one (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser accepts
-//! a head that is identical to the previous one without parsing it again.
+//! The reader determines the end of an answer (RFC 9112, section 6.3) and whether the connection is
+//! persistent (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser
+//! accepts a head that is identical to the previous one without parsing it again.
 
 use crate::body::BodySink;
 use touchstone_http::chunked::ChunkedDecoder;
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
-/// The answer is not HTTP, or not what HTTP allows here.
+/// The answer is not HTTP, or violates HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -18,18 +18,18 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The connection can carry another request.
     pub(crate) keeps_connection: bool,
-    /// Everything that was received for it: head, body, chunk sizes, interim answers.
+    /// All received bytes of the answer: head, body, chunk sizes, interim answers.
     pub(crate) bytes: u64,
     /// The body without its transfer coding.
     pub(crate) body_bytes: u64,
 }
 
-/// What the end of the connection means for the answer.
+/// The state of the answer when the connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtClose {
-    /// The body was delimited by the end: the answer is complete.
+    /// The end of the connection delimits the body: the answer is complete.
     Complete(Answer),
-    /// Not one byte of an answer had come.
+    /// No byte of the answer was received.
     Nothing,
     /// The connection ended within the head.
     InHead,
@@ -41,11 +41,11 @@ pub(crate) enum AtClose {
 #[derive(Debug)]
 pub(crate) struct AnswerReader {
     part: Part,
-    /// The beginning of an incomplete head. Empty otherwise.
+    /// The received part of an incomplete head; empty otherwise.
     partial_head: Vec<u8>,
     status: u16,
     keeps_connection: bool,
-    /// The answer to HEAD: its head states a body that does not follow.
+    /// It is the answer to HEAD: its head describes a body that is not sent.
     is_head: bool,
     bytes: u64,
     body_bytes: u64,
@@ -73,7 +73,7 @@ impl AnswerReader {
         }
     }
 
-    /// Prepares for the answer to a request; `is_head`: to HEAD.
+    /// Prepares for the answer to the next request; `is_head`: a HEAD request.
     pub(crate) fn reset(&mut self, is_head: bool) {
         self.part = Part::Head;
         self.is_head = is_head;
@@ -82,13 +82,13 @@ impl AnswerReader {
         self.body_bytes = 0;
     }
 
-    /// No byte of the answer has come yet.
-    pub(crate) fn is_untouched(&self) -> bool {
+    /// No byte of the answer has been received yet.
+    pub(crate) fn is_unanswered(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Takes in received bytes; `Some` when the answer is complete. Bytes after the answer's end are
-    /// malformed, because no request is open that they could answer.
+    /// Processes received bytes; returns `Some` when the answer is complete. Bytes after the answer's end are
+    /// malformed, because no request is open.
     pub(crate) fn receive(
         &mut self,
         received: &[u8],
@@ -106,7 +106,8 @@ impl AnswerReader {
         self.receive_body(rest, sink)
     }
 
-    /// The same where the answers to other requests may follow: says how many bytes belonged to this one.
+    /// The same for a pipelined connection, where answers to other requests may follow; returns the number of
+    /// bytes that belong to this answer.
     pub(crate) fn receive_next(
         &mut self,
         received: &[u8],
@@ -139,21 +140,21 @@ impl AnswerReader {
     /// The server has ended the connection.
     pub(crate) fn at_close(&self) -> AtClose {
         match self.part {
-            Part::Head if self.is_untouched() => AtClose::Nothing,
+            Part::Head if self.is_unanswered() => AtClose::Nothing,
             Part::Head => AtClose::InHead,
             Part::UntilClose => AtClose::Complete(self.answer()),
             Part::Length { .. } | Part::Chunked(_) => AtClose::ShortBody,
         }
     }
 
-    /// Reads a head and sets the part that follows it; returns how many of the bytes belonged to the head.
+    /// Reads a head and sets the part that follows it; returns the number of bytes that belong to the head.
     fn receive_head(&mut self, bytes: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, Malformed> {
         let before = self.partial_head.len();
         let parsed = if before == 0 {
             parse_response_head(bytes, head)
         } else {
-            // From its beginning each time: malformed bytes are then found at once, however the head is
-            // split, and the parser's limit bounds the repeated work.
+            // The head is parsed from its beginning each time. Malformed bytes are then found at once,
+            // however the head is split, and the parser's limit bounds the repeated work.
             self.partial_head.extend_from_slice(bytes);
             parse_response_head(&self.partial_head, head)
         };
@@ -172,8 +173,8 @@ impl AnswerReader {
         }
     }
 
-    /// Sets what follows the head. An interim answer (RFC 9110, section 15.2) has no body, and another head
-    /// follows; 101 is malformed, because the client did not ask for another protocol.
+    /// Sets the part after the head. An interim answer (RFC 9110, section 15.2) has no body, and another head
+    /// follows; 101 is malformed, because the client did not request another protocol.
     fn begin_body(&mut self, head: &ResponseHead) -> Result<(), Malformed> {
         match head.status {
             101 => return Err(Malformed),
@@ -229,7 +230,7 @@ impl AnswerReader {
     }
 }
 
-/// How many of the bytes belong to the chunked body.
+/// The number of bytes that belong to the chunked body.
 fn chunked_length(decoder: &mut ChunkedDecoder, bytes: &[u8]) -> Result<usize, Malformed> {
     let mut used = 0;
     while used < bytes.len() {
@@ -242,7 +243,7 @@ fn chunked_length(decoder: &mut ChunkedDecoder, bytes: &[u8]) -> Result<usize, M
     Ok(used)
 }
 
-/// Data bytes among the received ones, and whether the body is complete with the last of them.
+/// Returns the number of data bytes, and whether the body is complete.
 fn take_chunks(
     decoder: &mut ChunkedDecoder,
     bytes: &[u8],

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The reader's result for these bytes in pieces of the given lengths (the last one repeats), and for the
-/// connection's end after them.
+/// The reader's result for these bytes in pieces of the given lengths (the last length repeats), followed by
+/// the end of the connection.
 fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malformed> {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().copied());
@@ -10,13 +10,13 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malfo
     let mut answer = None;
     while !rest.is_empty() {
         piece = pieces.next().unwrap_or(piece).clamp(1, rest.len());
-        let (received, behind) = rest.split_at(piece);
+        let (received, after) = rest.split_at(piece);
         if answer.is_some() {
             // Bytes after a complete answer, in another receive.
             return Err(Malformed);
         }
         answer = reader.receive(received, &mut head, &mut ())?;
-        rest = behind;
+        rest = after;
     }
     Ok(answer.ok_or_else(|| reader.at_close()))
 }
@@ -33,7 +33,7 @@ fn complete(text: &str) -> Answer {
 }
 
 #[test]
-fn answers_end_where_their_framing_says() {
+fn answers_end_according_to_their_framing() {
     let answer = complete("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!((answer.status, answer.body_bytes, answer.bytes), (200, 5, 43));
     assert!(answer.keeps_connection);
@@ -50,7 +50,7 @@ fn answers_end_where_their_framing_says() {
 }
 
 #[test]
-fn the_head_decides_whether_the_connection_is_kept() {
+fn the_head_determines_whether_the_connection_is_persistent() {
     for (head, keeps) in [
         ("HTTP/1.1 200 OK\r\n", true),
         ("HTTP/1.1 200 OK\r\nConnection: close\r\n", false),
@@ -62,7 +62,7 @@ fn the_head_decides_whether_the_connection_is_kept() {
 }
 
 #[test]
-fn a_body_without_a_length_ends_with_the_connection() {
+fn a_body_without_a_length_ends_at_the_end_of_the_connection() {
     let AtClose::Complete(answer) =
         whole("HTTP/1.1 200 OK\r\n\r\nhello").expect("well-formed").expect_err("not complete before the end")
     else {
@@ -72,7 +72,7 @@ fn a_body_without_a_length_ends_with_the_connection() {
 }
 
 #[test]
-fn an_early_end_is_told_by_where_it_came() {
+fn an_early_end_is_classified_by_its_position() {
     assert_eq!(whole(""), Ok(Err(AtClose::Nothing)));
     assert_eq!(whole("HTTP/1.1 200 OK\r\nConte"), Ok(Err(AtClose::InHead)));
     assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Ok(Err(AtClose::ShortBody)));
@@ -83,7 +83,7 @@ fn an_early_end_is_told_by_where_it_came() {
 }
 
 #[test]
-fn interim_answers_are_passed_over() {
+fn interim_answers_are_skipped() {
     let answer = complete(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n\
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -93,7 +93,7 @@ fn interim_answers_are_passed_over() {
 }
 
 #[test]
-fn what_is_not_http_or_too_long_is_malformed() {
+fn invalid_and_too_long_answers_are_malformed() {
     for text in [
         "SSH-2.0-OpenSSH_9.2p1\r\n",
         // Before any line has ended.
@@ -113,13 +113,13 @@ fn what_is_not_http_or_too_long_is_malformed() {
 }
 
 #[test]
-fn one_reader_serves_many_answers() {
+fn a_reader_is_reused_for_many_answers() {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     for text in
         ["HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "HTTP/1.1 404 No\r\nContent-Length: 3\r\n\r\nabc"]
     {
         for _ in 0..3 {
-            assert!(reader.is_untouched());
+            assert!(reader.is_unanswered());
             let answer =
                 reader.receive(text.as_bytes(), &mut head, &mut ()).expect("well-formed").expect("complete");
             assert_eq!(answer.bytes, text.len() as u64);
@@ -138,7 +138,7 @@ fn the_answer_to_head_has_no_body() {
 }
 
 #[test]
-fn a_body_reaches_its_sink_without_its_coding() {
+fn a_sink_receives_the_decoded_body() {
     for text in [
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabcdefghij",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n7\r\ndefghij\r\n0\r\n\r\n",
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_how_an_answer_is_cut(
+    fn an_answer_has_the_same_result_in_any_pieces(
         body in prop::collection::vec(any::<u8>(), 0..300),
         chunked: bool,
         interim: bool,

@@ -1,7 +1,7 @@
-//! Whether a plan can run: all its errors are reported before the first byte is sent.
+//! The check of a plan: errors are reported before the first byte is sent.
 //!
-//! [`Plan::check`] looks at the plan itself (weights, lengths, paths, header fields) and, through
-//! [`crate::processors`], at the machine on which it will run.
+//! [`Plan::check`] checks the plan itself (weights, lengths, paths, header fields) and, with
+//! [`crate::processors`], the machine on which it will run.
 
 use crate::messages::MessageForm;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The most virtual clients of one run.
 pub const MAXIMUM_CLIENTS: usize = 1_000_000;
-/// The most different requests, and the highest class number plus one.
+/// The most different requests; also the limit of class numbers, which are below it.
 pub const MAXIMUM_REQUESTS: usize = 65_536;
 /// The largest receive buffer, in bytes.
 pub const MAXIMUM_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
@@ -40,21 +40,24 @@ const MAXIMUM_STREAMS: usize = 10_000;
 const OTHER_OPEN_FILES: u64 = 64;
 
 impl Plan {
-    /// Returns why the plan cannot run, or else warnings: sentences that a reader of the figures should know.
-    /// Raises the process's soft limit of open files if the clients need more.
+    /// Returns the reason why the plan cannot run, or warnings for the reader of the figures. Raises the
+    /// process's soft limit of open files if the clients need more.
     pub fn check(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(self.clients)
     }
 
-    /// The same for a plan that other machines carry out: each of them checks its own ports and files.
+    /// The same for a plan that other machines execute: each of them checks its own ports and files.
     pub fn check_for_fleet(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(1)
     }
 
-    /// The same for a machine that carries out a portion of the plan.
+    /// The same for a machine that executes a portion of the plan.
     pub(crate) fn check_portion(&self, portion: &Portion) -> Result<Vec<String>, PlanError> {
         if portion.threads.is_empty() || portion.threads.iter().any(|&thread| thread >= portion.of) {
-            return refuse(format!("a portion has no threads, or one that is not among the {}", portion.of));
+            return refuse(format!(
+                "a portion has no threads, or a thread that is not one of the {}",
+                portion.of
+            ));
         }
         self.check_clients()?;
         self.check_for(portion.client_count(self))
@@ -71,7 +74,8 @@ impl Plan {
             && let Some(version) = versions.find(|version| *version != HttpVersion::Http10)
         {
             return refuse(format!(
-                "{} asks for a Host field with every request: only HTTP/1.0 does without the usual fields",
+                "{} requires a Host field in every request: only HTTP/1.0 allows requests without \
+                 the usual fields",
                 version.name()
             ));
         }
@@ -90,7 +94,7 @@ impl Plan {
         self.check_local_ports(connections)
     }
 
-    /// A request that is chosen has a weight; one without a weight is on a page.
+    /// Each request has a weight above 0, or belongs to a page.
     fn check_choices(&self) -> Result<(), PlanError> {
         let count = self.requests.len();
         let mut is_on_a_page = vec![false; count];
@@ -99,14 +103,16 @@ impl Plan {
                 match self.requests.get(next) {
                     None => {
                         return refuse(format!(
-                            "the page {:?} has the request number {next}, and there are {count}",
+                            "the page {:?} contains the request number {next}, and there are \
+                             {count} requests",
                             request.path
                         ));
                     }
-                    // It would never end.
+                    // A page within a page could continue forever.
                     Some(next) if !next.then.is_empty() => {
                         return refuse(format!(
-                            "the page {:?} has a page in it, {:?}: a page is a request and those after it",
+                            "the page {:?} contains the page {:?}: a page is a request and the \
+                             requests after it",
                             request.path, next.path
                         ));
                     }
@@ -123,7 +129,7 @@ impl Plan {
             }
             if !request.think_before.is_zero() && request.weight > 0.0 {
                 return refuse(format!(
-                    "the request {:?} follows no other, and has a think time before it",
+                    "the request {:?} has a think time before it, but follows no other request",
                     request.path
                 ));
             }
@@ -142,7 +148,7 @@ impl Plan {
             );
         }
         if self.requests.iter().all(|request| request.weight <= 0.0) {
-            return refuse("no request has a weight above 0: nothing would be asked for".to_string());
+            return refuse("no request has a weight above 0: nothing would be requested".to_string());
         }
         Ok(())
     }
@@ -159,12 +165,13 @@ impl Plan {
         }
         if self.rate.is_some() || self.session.is_some() || !self.stages.is_empty() {
             return refuse(
-                "recorded requests have their own moments: leave out rate, sessions and stages".to_string(),
+                "recorded requests have their own due times: do not set a rate, sessions or stages"
+                    .to_string(),
             );
         }
         if !self.delay.is_zero() || !self.think_time.is_zero() {
             return refuse(
-                "recorded requests have their own moments: leave out think time and delay".to_string(),
+                "recorded requests have their own due times: do not set a think time or a delay".to_string(),
             );
         }
         if let Some(pair) = self.recorded.windows(2).find(|pair| pair[0].after > pair[1].after) {
@@ -175,7 +182,7 @@ impl Plan {
         }
         match self.recorded.iter().find(|recorded| recorded.request >= self.requests.len()) {
             Some(recorded) => refuse(format!(
-                "the request number {} is recorded, and there are {}",
+                "the request number {} is recorded, and there are {} requests",
                 recorded.request,
                 self.requests.len()
             )),
@@ -198,7 +205,7 @@ impl Plan {
             check_request(request)?;
             if request.target >= self.targets().len() {
                 return refuse(format!(
-                    "the request {:?} goes to target {}, and there are {}",
+                    "the request {:?} has the target {}, and there are {}",
                     request.path,
                     request.target,
                     self.targets().len()
@@ -252,8 +259,8 @@ impl Plan {
         }
         if !self.delay.is_zero() || !self.think_time.is_zero() && self.session.is_none() {
             return refuse(
-                "a rate says when every request starts: leave out think time and delay, or leave out the \
-                 rate, or have sessions arrive"
+                "a rate sets the time of every request: leave out think time and delay, leave out the rate, \
+                 or use sessions"
                     .to_string(),
             );
         }
@@ -270,8 +277,8 @@ impl Plan {
                 || ![stage.from, stage.to].iter().all(|value| (0.0..=limit).contains(value))
             {
                 return refuse(format!(
-                    "the stage of {:?} from {} to {} cannot be: a stage takes time, and its values are from \
-                     0 to {limit}",
+                    "the stage of {:?} from {} to {} is invalid: its length must be above 0, and its values \
+                     from 0 to {limit}",
                     stage.length, stage.from, stage.to
                 ));
             }
@@ -292,7 +299,7 @@ impl Plan {
         Ok(())
     }
 
-    /// How requests share connections.
+    /// Checks the use of connections.
     fn check_connections(&self) -> Result<(), PlanError> {
         if !(1..=MAXIMUM_STREAMS).contains(&self.streams) {
             return refuse(format!(
@@ -305,9 +312,7 @@ impl Plan {
                 || target.tls.as_ref().is_some_and(|tls| tls.versions != crate::target::TlsVersions::Tls12)
         };
         if !self.targets().all(is_possible) {
-            return refuse(
-                "HTTP/3 is always with TLS 1.3: use https:// and no other version of TLS".to_string(),
-            );
+            return refuse("HTTP/3 requires TLS 1.3: use https:// and allow TLS 1.3".to_string());
         }
         let has_streams = |version| version != HttpVersion::Http10;
         let mut versions = self.targets().map(|target| self.version_of(target));
@@ -315,8 +320,8 @@ impl Plan {
             && let Some(version) = versions.find(|version| !has_streams(*version))
         {
             return refuse(format!(
-                "{} has one request at a time on a connection: streams are HTTP/2's and 3's, pipelining is \
-                 HTTP/1.1's",
+                "{} allows one request at a time on a connection: streams require HTTP/2 or 3, and \
+                 pipelining requires HTTP/1.1",
                 version.name()
             ));
         }
@@ -324,7 +329,7 @@ impl Plan {
             && !(share > 0.0 && share < 1.0)
         {
             return refuse(format!(
-                "a share of {share} of the requests on new connections: it is above 0 and below 1"
+                "the share of requests on new connections is {share}: it must be above 0 and below 1"
             ));
         }
         if self.streams > 1 && self.connections != ConnectionUse::Kept {
@@ -334,7 +339,7 @@ impl Plan {
         }
         let Some(session) = self.session else { return Ok(()) };
         if self.rate.is_none() {
-            return refuse("sessions arrive at a rate: give one".to_string());
+            return refuse("sessions arrive at a rate: set a rate".to_string());
         }
         if self.streams > 1 {
             return refuse("a session has a connection of its own: use 1 stream".to_string());
@@ -352,7 +357,7 @@ impl Plan {
         refuse(format!("{} clients: there must be from 1 to {MAXIMUM_CLIENTS}", self.clients))
     }
 
-    /// gRPC is a protocol of HTTP/2 and 3.
+    /// Checks the message streams. gRPC requires HTTP/2 or 3.
     fn check_messages(&self) -> Result<(), PlanError> {
         for (number, target) in self.targets().enumerate() {
             let is_grpc = |request: &PlannedRequest| {
@@ -363,7 +368,7 @@ impl Plan {
             if matches!(version, HttpVersion::Http10 | HttpVersion::Http11)
                 && self.requests.iter().any(is_grpc)
             {
-                return refuse(format!("gRPC is not spoken over {}: use HTTP/2 or 3", version.name()));
+                return refuse(format!("gRPC is not possible over {}: use HTTP/2 or 3", version.name()));
             }
         }
         let is_limited = |request: &&PlannedRequest| request.messages.is_some_and(|m| m.limit.is_some());
@@ -371,7 +376,7 @@ impl Plan {
             && let Some(request) = self.requests.iter().find(is_limited)
         {
             return refuse(format!(
-                "{:?}: an answer that the client ends has a connection of its own: leave pipelining out",
+                "{:?}: an answer that the client ends needs a connection of its own: do not use pipelining",
                 request.path
             ));
         }
@@ -383,7 +388,7 @@ impl Plan {
         }
     }
 
-    /// WebSockets are opened over HTTP/1.1, by requests without other features.
+    /// Checks the WebSockets. They are opened over HTTP/1.1, by requests without other features.
     fn check_websockets(&self) -> Result<(), PlanError> {
         for request in &self.requests {
             let Some(websocket) = request.websocket else { continue };
@@ -399,8 +404,8 @@ impl Plan {
             }
             if request.method != "GET" || request.messages.is_some() || request.step.is_some() {
                 return refuse(format!(
-                    "{path:?}: a WebSocket is asked for with GET, has its own messages, and no values are \
-                     taken from its answer"
+                    "{path:?}: a WebSocket is opened with GET, has its own message settings, and no values \
+                     can be extracted from its answer"
                 ));
             }
             if request.expected_body_bytes.is_some()
@@ -411,7 +416,7 @@ impl Plan {
             }
             let times = [websocket.send_every, websocket.ping_every];
             if times.into_iter().flatten().any(|every| every.is_zero() || every > MAXIMUM_LENGTH) {
-                return refuse(format!("{path:?}: messages and pings are sent every so often, above 0"));
+                return refuse(format!("{path:?}: the intervals of messages and pings must be above 0"));
             }
             let is_text = |body: &[u8]| std::str::from_utf8(body).is_ok();
             if !websocket.is_binary && !request.body.as_deref().is_none_or(is_text) {
@@ -434,9 +439,9 @@ impl Plan {
         let mut warnings = Vec::new();
         if self.connections != ConnectionUse::Kept && !reuses_waiting_ports(self.target.address.ip()) {
             warnings.push(format!(
-                "new connections may run out of local ports: {ports} ports, and one rests for 60 s where the \
-                 client closes first, so more than {} connections a second cannot be sustained then \
-                 (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)",
+                "new connections may run out of local ports: there are {ports} ports, and a port remains in \
+                 TIME_WAIT for 60 s if the client closes first. Then at most {} connections per second can \
+                 be sustained (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)",
                 ports / 60
             ));
         }
@@ -451,14 +456,14 @@ fn refuse<T>(text: String) -> Result<T, PlanError> {
 fn check_target(target: &Target) -> Result<(), PlanError> {
     let host = &target.host;
     if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return refuse(format!("the host {host:?} cannot stand in a Host field: give a name or an address"));
+        return refuse(format!("the host {host:?} is not valid in a Host field: give a name or an address"));
     }
     if target.address.port() == 0 {
         return refuse("the target's port is 0: give a port from 1 to 65535".to_string());
     }
     let Some(tls) = &target.tls else { return Ok(()) };
     if !(0.0..=1.0).contains(&tls.resumption_share) {
-        return refuse(format!("a resumption share of {}: it is from 0 to 1", tls.resumption_share));
+        return refuse(format!("the resumption share is {}: it must be from 0 to 1", tls.resumption_share));
     }
     TlsBase::new(tls, b"").map_err(PlanError)?;
     Ok(())
@@ -473,16 +478,14 @@ fn check_request(request: &PlannedRequest) -> Result<(), PlanError> {
     }
     let method = &request.method;
     if method.is_empty() || !method.bytes().all(is_token_byte) || method.len() > 100 {
-        return refuse(format!("the method {method:?} is none: write GET, POST or another word"));
+        return refuse(format!("the method {method:?} is invalid: use GET, POST or another token"));
     }
     if method == "CONNECT" {
-        return refuse(
-            "CONNECT asks for a tunnel, which is not an answer that could be measured".to_string(),
-        );
+        return refuse("CONNECT opens a tunnel, which cannot be measured".to_string());
     }
     if let Some(range) = request.expected_status.iter().find(|range| range.is_empty() || *range.start() < 200)
     {
-        return refuse(format!("no final status is in {range:?}: statuses are from 200 on"));
+        return refuse(format!("{range:?} is not a range of final statuses: they are from 200 on"));
     }
     check_headers(&request.headers)?;
     check_path(&request.path)
@@ -506,23 +509,23 @@ fn check_headers(headers: &[String]) -> Result<(), PlanError> {
             ));
         }
         if value.bytes().any(|byte| byte != b'\t' && (byte < b' ' || byte == 0x7f)) {
-            return refuse(format!("the header field {header:?} holds a control character or a line end"));
+            return refuse(format!("the header field {header:?} contains a control character or a line end"));
         }
         if ["content-length", "transfer-encoding", "expect", "upgrade"]
             .contains(&name.to_ascii_lowercase().as_str())
         {
             return refuse(format!(
-                "the header field {name:?} speaks of the request's body or of another protocol; the engine \
-                 writes what belongs to a body itself"
+                "the header field {name:?} is not allowed: the engine writes the fields of the request's \
+                 body itself, and does not switch to other protocols"
             ));
         }
     }
     Ok(())
 }
 
-/// Only the origin form of RFC 9112, section 3.2.1, in bytes that can stand in a request line.
+/// Accepts only the origin form of RFC 9112, section 3.2.1, in bytes that are valid in a request line.
 fn check_path(path: &str) -> Result<(), PlanError> {
-    // A value may be a whole path.
+    // A variable may contain the whole path.
     if !path.starts_with('/') && !path.starts_with("${") {
         return refuse(format!("the path {path:?} does not begin with '/'"));
     }
@@ -531,7 +534,7 @@ fn check_path(path: &str) -> Result<(), PlanError> {
     }
     if let Some(byte) = path.bytes().find(|&byte| !byte.is_ascii_graphic() || byte == b'#') {
         return refuse(format!(
-            "the path {path:?} holds {:?}, which cannot be sent: write it as %{byte:02X}",
+            "the path {path:?} contains {:?}, which cannot be sent: write it as %{byte:02X}",
             char::from(byte)
         ));
     }

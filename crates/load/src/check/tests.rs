@@ -9,7 +9,7 @@ fn plan() -> Plan {
     Plan::of_one(target, "/")
 }
 
-/// The check of plans with one mistake each.
+/// The error message for a plan with one mistake.
 fn refusal(change: impl FnOnce(&mut Plan)) -> String {
     let mut plan = plan();
     change(&mut plan);
@@ -22,7 +22,7 @@ fn a_plain_plan_passes() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_the_reason() {
+fn invalid_plans_are_refused_with_the_reason() {
     assert!(refusal(|plan| plan.requests.clear()).contains("no requests"));
     for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(refusal(|plan| plan.requests[0].weight = weight).contains("weights are numbers above 0"));
@@ -44,7 +44,7 @@ fn what_cannot_work_is_refused_with_the_reason() {
 }
 
 #[test]
-fn ramps_must_leave_something_to_count() {
+fn ramps_must_be_shorter_than_the_length() {
     let text = refusal(|plan| {
         plan.length = Duration::from_secs(10);
         plan.ramp_up = Duration::from_secs(6);
@@ -71,7 +71,7 @@ fn a_rate_excludes_think_time_and_delay() {
 
 #[test]
 fn header_fields_cannot_break_the_request() {
-    for (header, said) in [
+    for (header, expected) in [
         ("no colon", "no colon"),
         (": value", "the name"),
         ("bad name: value", "the name"),
@@ -81,7 +81,7 @@ fn header_fields_cannot_break_the_request() {
         ("transfer-encoding: chunked", "body"),
     ] {
         let text = refusal(|plan| plan.headers.push(header.to_string()));
-        assert!(text.contains(said), "{header:?}: {text}");
+        assert!(text.contains(expected), "{header:?}: {text}");
     }
     let text = refusal(|plan| plan.headers.push(format!("A: {}", "b".repeat(MAXIMUM_HEADERS_BYTES))));
     assert!(text.contains("at most"), "{text}");
@@ -100,7 +100,7 @@ fn processors_must_exist_and_be_named_once() {
 }
 
 #[test]
-fn more_clients_than_files_or_ports_say_how_many_are_needed() {
+fn the_error_for_too_many_clients_states_the_needed_files_or_ports() {
     let text = refusal(|plan| plan.clients = MAXIMUM_CLIENTS);
     assert!(text.contains("open files") || text.contains("local ports"), "{text}");
     assert!(text.contains("1000"), "{text}");
@@ -120,7 +120,7 @@ fn requests_that_cannot_be_sent_are_refused() {
 }
 
 #[test]
-fn stages_make_up_the_length() {
+fn the_stages_must_last_as_long_as_the_run() {
     let stages = |values: &[(u64, f64, f64)]| -> Vec<Stage> {
         values
             .iter()
@@ -139,10 +139,10 @@ fn stages_make_up_the_length() {
 }
 
 #[test]
-fn what_shares_a_connection_must_be_able_to() {
+fn settings_of_shared_connections_are_checked() {
     assert!(refusal(|plan| plan.streams = 0).contains("0 streams"));
     let in_http10 = |plan: &mut Plan| (plan.streams, plan.version) = (2, HttpVersion::Http10);
-    assert!(refusal(in_http10).contains("HTTP/2's"));
+    assert!(refusal(in_http10).contains("HTTP/2 or 3"));
     for share in [0.0, 1.0, f64::NAN] {
         assert!(
             refusal(|plan| plan.connections = ConnectionUse::NewShare(share)).contains("above 0 and below 1")
@@ -160,7 +160,7 @@ fn what_shares_a_connection_must_be_able_to() {
         .contains("cannot be shared")
     );
     let session = Session { requests: 0.5, spread: TimeSpread::Fixed };
-    assert!(refusal(|plan| plan.session = Some(session)).contains("give one"));
+    assert!(refusal(|plan| plan.session = Some(session)).contains("set a rate"));
     assert!(
         refusal(|plan| {
             plan.rate = Some(1.0);
@@ -172,62 +172,62 @@ fn what_shares_a_connection_must_be_able_to() {
 }
 
 #[test]
-fn tls_must_be_possible() {
-    for (name, share, said) in [("a b", 1.0, "certificate"), ("localhost", 1.5, "from 0 to 1")] {
+fn invalid_tls_settings_are_refused() {
+    for (name, share, expected) in [("a b", 1.0, "certificate"), ("localhost", 1.5, "from 0 to 1")] {
         let text = refusal(|plan| {
             let tls = TlsTarget { trust: crate::target::Trust::Anything, ..TlsTarget::new(name) };
             plan.target.tls = Some(TlsTarget { resumption_share: share, ..tls });
         });
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
     let text = refusal(|plan| {
         let trust = crate::target::Trust::Authorities(b"nothing".to_vec());
         plan.target.tls = Some(TlsTarget { trust, ..TlsTarget::new("localhost") });
     });
-    assert!(text.contains("holds no certificate"), "{text}");
+    assert!(text.contains("contains no certificate"), "{text}");
 }
 
 #[test]
-fn pages_must_end_and_what_is_on_none_must_be_chosen() {
+fn pages_must_not_contain_pages_and_other_requests_need_a_weight() {
     let page = |plan: &mut Plan, then: Vec<usize>| {
         plan.requests.push(PlannedRequest { weight: 0.0, ..PlannedRequest::get("/on-the-page") });
         plan.requests[0].then = then;
     };
-    let mut good = plan();
-    page(&mut good, vec![1, 1]);
-    assert_eq!(good.check(), Ok(Vec::new()));
-    assert!(refusal(|plan| page(plan, vec![2])).contains("has the request number 2, and there are 2"));
-    assert!(refusal(|plan| page(plan, vec![1, 0])).contains("has a page in it"));
+    let mut valid = plan();
+    page(&mut valid, vec![1, 1]);
+    assert_eq!(valid.check(), Ok(Vec::new()));
+    assert!(refusal(|plan| page(plan, vec![2])).contains("contains the request number 2, and there are 2"));
+    assert!(refusal(|plan| page(plan, vec![1, 0])).contains("contains the page"));
     assert!(refusal(|plan| page(plan, vec![])).contains("weights are numbers above 0"));
-    good.requests[1].think_before = Duration::from_secs(5);
-    assert_eq!(good.check(), Ok(Vec::new()));
-    good.requests[1].think_before = Duration::from_secs(1 << 30);
-    assert!(good.check().unwrap_err().0.contains("is longer than the longest run"));
-    let spoilt = refusal(|plan| plan.requests[0].think_before = Duration::from_secs(5));
-    assert!(spoilt.contains("follows no other"), "{spoilt}");
+    valid.requests[1].think_before = Duration::from_secs(5);
+    assert_eq!(valid.check(), Ok(Vec::new()));
+    valid.requests[1].think_before = Duration::from_secs(1 << 30);
+    assert!(valid.check().unwrap_err().0.contains("is longer than the longest run"));
+    let refused = refusal(|plan| plan.requests[0].think_before = Duration::from_secs(5));
+    assert!(refused.contains("follows no other request"), "{refused}");
 }
 
 #[test]
-fn recorded_requests_have_an_order_and_nothing_else_that_starts_them() {
+fn recorded_requests_must_be_in_order_and_exclude_other_schedules() {
     let at = |after_s, request| Recorded { after: Duration::from_secs(after_s), request };
-    let mut good = plan();
-    good.recorded = vec![at(0, 0), at(0, 0), at(3, 0)].into();
-    assert_eq!(good.check(), Ok(Vec::new()));
+    let mut valid = plan();
+    valid.recorded = vec![at(0, 0), at(0, 0), at(3, 0)].into();
+    assert_eq!(valid.check(), Ok(Vec::new()));
     assert!(refusal(|plan| plan.recorded = vec![at(1, 0), at(0, 0)].into()).contains("must be in order"));
     assert!(refusal(|plan| plan.recorded = vec![at(1, 1)].into()).contains("request number 1 is recorded"));
-    let spoilt = |change: fn(&mut Plan)| {
+    let refused = |change: fn(&mut Plan)| {
         refusal(|plan| {
             plan.recorded = vec![at(0, 0)].into();
             change(plan);
         })
     };
-    assert!(spoilt(|plan| plan.rate = Some(1.0)).contains("have their own moments"));
-    assert!(spoilt(|plan| plan.think_time = Duration::from_secs(1)).contains("have their own moments"));
+    assert!(refused(|plan| plan.rate = Some(1.0)).contains("have their own due times"));
+    assert!(refused(|plan| plan.think_time = Duration::from_secs(1)).contains("have their own due times"));
 }
 
 #[test]
-fn only_http_1_0_does_without_the_usual_fields() {
-    assert!(refusal(|plan| plan.usual_fields = false).contains("asks for a Host field"));
+fn only_http_1_0_allows_requests_without_the_usual_fields() {
+    assert!(refusal(|plan| plan.usual_fields = false).contains("requires a Host field"));
     let mut plan = plan();
     (plan.usual_fields, plan.version) = (false, HttpVersion::Http10);
     assert_eq!(plan.check(), Ok(Vec::new()));

@@ -1,9 +1,9 @@
-//! HTTP/2 seen from a client that only counts (RFC 9113): it sends requests that were written before the run,
-//! and parses, counts and discards the answers.
+//! The HTTP/2 client of the engine (RFC 9113): it sends requests that were encoded before the run, and
+//! parses, counts and discards the answers.
 //!
-//! The connection has as many slots as virtual clients share it; each has one request at a time, and a new
-//! stream for each request. Frames and header compression are those of the http crate. Flow control hardly
-//! limits the server, because its bytes are not kept.
+//! A connection has one slot for each virtual client that shares it; a slot has one request at a time, and a
+//! new stream for each request. Frames and header compression are those of the http crate. The flow control
+//! windows are large, because the received bytes are not stored.
 
 mod receive;
 #[cfg(test)]
@@ -20,37 +20,37 @@ use touchstone_http::h2::frame::{
 use touchstone_http::h2::hpack::{Decoder, FieldList};
 use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, DEFAULT_WINDOW_BYTES, SettingId};
 
-/// What the server may send on a stream, and on the connection, before it must wait.
+/// The flow control window of each stream, and of the connection.
 const WINDOW_BYTES: u32 = 1 << 30;
-/// How much of a window is used up before it is opened again.
+/// A window is updated after this number of received bytes.
 const OPEN_AGAIN_BYTES: u32 = WINDOW_BYTES / 2;
-/// An empty dynamic table from here on (RFC 7541, section 6.3).
+/// The dynamic table size update to 0 (RFC 7541, section 6.3).
 const NO_TABLE: u8 = 0x20;
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Http2 {
     slots: Vec<Stream>,
-    /// Slots by their stream's number, as far as they are remembered: see [`Http2::slot_of`].
+    /// A cache of the slots of stream identifiers: see [`Http2::slot_of`].
     slot_hints: Vec<u32>,
     open_streams: usize,
     next_stream: u32,
     table: PeerTable,
-    /// The server takes no new streams any more.
-    goes_away: bool,
+    /// No new streams are possible: the server sent GOAWAY, or the stream identifiers are used up.
+    is_ending: bool,
     peer: Peer,
-    /// What may be sent on the whole connection.
+    /// The flow control window of the connection for sent bytes.
     send_window: i64,
-    /// Slots whose request's body is not sent whole.
+    /// The number of slots whose request body is not completely sent.
     sending: usize,
-    /// Received on the whole connection since its window was opened last.
+    /// The bytes received on the connection since its last window update.
     received: u32,
     receiving: receive::Receiving,
     decoder: Decoder,
     fields: FieldList,
 }
 
-/// What the server has set.
+/// The settings of the server.
 #[derive(Debug)]
 struct Peer {
     concurrent_streams: usize,
@@ -58,57 +58,57 @@ struct Peer {
     frame_bytes: usize,
 }
 
-/// What the server's table for our fields holds.
+/// The content of the server's dynamic table for the fields of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerTable {
     Empty,
-    /// The fields that all requests share.
+    /// It contains the fields that all requests share.
     Common,
-    /// Nothing, as the server wishes; its client has not been told yet.
+    /// The server's settings require an empty table; the size update has not been sent yet.
     Refused,
-    /// Nothing, and the server knows.
+    /// It is empty, and the size update was sent.
     Unused,
 }
 
-/// A slot, with its request while one is under way.
+/// A slot with its active request, if any.
 #[derive(Debug, Default)]
 struct Stream {
-    /// 0: no request is under way.
+    /// The stream identifier; 0 without an active request.
     id: u32,
     is_head: bool,
-    /// 0 before the final head has come.
+    /// The status; 0 before the final head.
     status: u16,
     content_length: Option<u64>,
     bytes: u64,
     body_bytes: u64,
-    /// Received since its window was opened last.
+    /// The bytes received since the stream's last window update.
     received: u32,
     send_window: i64,
-    /// The request's body, and how much of it is sent.
+    /// The request's body, and the number of sent bytes.
     body: Option<(Arc<[u8]>, usize)>,
 }
 
-/// What became of a request.
+/// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEvent {
-    /// It was answered.
+    /// The answer is complete.
     Answered { slot: usize, answer: Answer },
-    /// The answer's body is not as long as its Content-Length.
+    /// The length of the answer's body differs from its Content-Length.
     ShortBody { slot: usize },
-    /// The server has ended it (RST_STREAM).
+    /// The server reset the stream (RST_STREAM).
     Reset { slot: usize },
-    /// The answer is against the rules.
+    /// The answer violates the protocol.
     Malformed { slot: usize },
-    /// The server has certainly not processed it: it may be sent again (RFC 9113, section 8.7).
+    /// The server has not processed the request: it may be sent again (RFC 9113, section 8.7).
     Unprocessed { slot: usize },
 }
 
-/// What the server sent is against the rules, or the compression is broken: the connection cannot continue.
+/// A connection error: the server violated the protocol, or the header compression failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionBroken;
 
 impl Http2 {
-    /// A new connection with this many slots; its beginning goes to the end of `out`.
+    /// A new connection with this number of slots. The connection preface is appended to `out`.
     pub(crate) fn new(slots: usize, out: &mut Vec<u8>) -> Http2 {
         out.extend_from_slice(frame::PREFACE);
         append_settings(&[(SettingId::ENABLE_PUSH, 0), (SettingId::INITIAL_WINDOW_SIZE, WINDOW_BYTES)], out);
@@ -119,9 +119,9 @@ impl Http2 {
             open_streams: 0,
             next_stream: 1,
             table: PeerTable::Empty,
-            goes_away: false,
+            is_ending: false,
             peer: Peer {
-                // RFC 9113, section 6.5.2: no limit until one is stated.
+                // RFC 9113, section 6.5.2: initially there is no limit.
                 concurrent_streams: usize::MAX,
                 initial_window: i64::from(DEFAULT_WINDOW_BYTES),
                 frame_bytes: DEFAULT_FRAME_BYTES as usize,
@@ -135,31 +135,31 @@ impl Http2 {
         }
     }
 
-    /// Requests under way.
+    /// The number of active requests.
     pub(crate) fn open_streams(&self) -> usize {
         self.open_streams
     }
 
     /// Whether a request can start now.
     pub(crate) fn can_start(&self) -> bool {
-        !self.goes_away && self.open_streams < self.peer.concurrent_streams
+        !self.is_ending && self.open_streams < self.peer.concurrent_streams
     }
 
-    /// Whether no request can start on this connection ever again.
+    /// Whether no further request can start on this connection.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goes_away
+        self.is_ending
     }
 
-    /// Whether nothing of the answer on this slot has come.
-    pub(crate) fn is_untouched(&self, slot: usize) -> bool {
+    /// Whether no byte of the answer on this slot has been received.
+    pub(crate) fn is_unanswered(&self, slot: usize) -> bool {
         self.slots[slot].bytes == 0
     }
 
-    /// Begins a request on a free slot.
+    /// Starts a request on a free slot.
     pub(crate) fn start(&mut self, slot: usize, blocks: &HeaderBlocks, is_head: bool, out: &mut Vec<u8>) {
         let id = self.next_stream;
         self.next_stream += 2;
-        self.goes_away |= self.next_stream > MAX_STREAM_ID;
+        self.is_ending |= self.next_stream > MAX_STREAM_ID;
         self.open_streams += 1;
         let mask = self.slot_hints.len() - 1;
         self.slot_hints[(id >> 1) as usize & mask] = slot as u32;
@@ -176,13 +176,13 @@ impl Http2 {
         self.send_body(slot, out);
     }
 
-    /// What has come of the answer on this slot.
+    /// The received part of the answer on this slot.
     pub(crate) fn answer(&self, slot: usize) -> Answer {
         let Stream { status, bytes, body_bytes, .. } = self.slots[slot];
         Answer { status, keeps_connection: true, bytes, body_bytes }
     }
 
-    /// Gives a request up.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, slot: usize, out: &mut Vec<u8>) {
         let id = self.slots[slot].id;
         if id != 0 {
@@ -209,7 +209,7 @@ impl Http2 {
         append_headers(id, block, end_stream, self.peer.frame_bytes, out);
     }
 
-    /// Sends as much of a request's body as both windows allow.
+    /// Sends the part of a request's body that both windows allow.
     fn send_body(&mut self, slot: usize, out: &mut Vec<u8>) {
         let stream = &mut self.slots[slot];
         let Some((body, sent)) = &mut stream.body else { return };
@@ -229,8 +229,8 @@ impl Http2 {
         self.sending -= 1;
     }
 
-    /// The slot of a stream. The hint is nearly always right: streams are numbered in turn, and there are
-    /// more hints than streams; but one that lasts very long may lose its hint to a later one.
+    /// The slot of a stream. The cached slot is nearly always right, because streams are numbered in turn and
+    /// there are more entries than slots. A long stream may lose its entry to a later stream.
     fn slot_of(&self, id: u32) -> Option<usize> {
         let hint = self.slot_hints[(id >> 1) as usize & (self.slot_hints.len() - 1)] as usize;
         if self.slots[hint].id == id {

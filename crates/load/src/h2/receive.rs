@@ -1,4 +1,4 @@
-//! What the server sends: frames are parsed as they come; the bytes of bodies are not collected.
+//! The receiving side of HTTP/2: frames are parsed in parts, and the bytes of bodies are not buffered.
 
 use super::{ConnectionBroken, Http2, OPEN_AGAIN_BYTES, PeerTable, StreamEvent};
 use crate::answer::Answer;
@@ -17,30 +17,30 @@ use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, MAX_FRAME_BYTES, MAX_WI
 const MAXIMUM_BLOCK_BYTES: usize = 256 * 1024;
 /// The limits of a header section.
 const LIST_LIMITS: ListLimits = ListLimits { bytes: MAXIMUM_BLOCK_BYTES, fields: 1000 };
-/// The most output that waits while more is received: a server that keeps asking and reads no answer is cut
-/// off here.
+/// The limit of pending output. The connection is closed when a server sends frames that require answers and
+/// does not read them.
 const MAXIMUM_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The received part of an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
-    /// The beginning of a frame other than plain DATA.
-    kept: Vec<u8>,
-    /// The rest of a DATA frame.
+    /// The received part of a frame other than plain DATA.
+    partial: Vec<u8>,
+    /// The remaining part of a DATA frame.
     data: Option<Data>,
-    /// A header block whose last frame has not come.
+    /// A header block whose last frame has not been received.
     block: Option<Block>,
-    /// The last header block that was read and changed no table, and its content: usually the next one is the
-    /// same.
+    /// The last decoded header block that did not change the table, and its content: usually the next one is
+    /// equal.
     last_block: Vec<u8>,
     last_head: AnswerHead,
 }
 
-/// The rest of a DATA frame.
+/// The remaining part of a DATA frame.
 #[derive(Debug, Clone, Copy)]
 struct Data {
     id: u32,
-    /// `None`: its request was abandoned.
+    /// `None`: the request was cancelled.
     slot: Option<usize>,
     remaining: usize,
     end_stream: bool,
@@ -58,13 +58,13 @@ struct Block {
 pub(super) struct Sinks<'a, S: SlotSink> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) events: &'a mut Vec<StreamEvent>,
-    /// Takes header sections and the parts of bodies, with their slots.
+    /// Receives header sections and the parts of bodies, with their slots.
     pub(super) slots: &'a mut S,
 }
 
 impl Http2 {
-    /// Takes in received bytes. Events of requests are appended to `events`, output to `out`; header
-    /// sections and the bytes of bodies go to `slots`.
+    /// Processes received bytes. Events of requests are appended to `events`, and output to `out`; header
+    /// sections and the bytes of bodies are passed to `slots`.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
@@ -73,73 +73,73 @@ impl Http2 {
         slots: &mut impl SlotSink,
     ) -> Result<(), ConnectionBroken> {
         let mut sinks = Sinks { out, events, slots };
-        let mut rest = self.complete_kept(input, &mut sinks)?;
+        let mut rest = self.complete_partial(input, &mut sinks)?;
         loop {
             if let Some(data) = self.receiving.data {
                 let length = data.remaining.min(rest.len());
-                let (part, behind) = rest.split_at(length);
+                let (part, after) = rest.split_at(length);
                 self.take_data(data, part, &mut sinks);
-                rest = behind;
+                rest = after;
                 if self.receiving.data.is_some() {
                     return Ok(());
                 }
             }
-            let Some((header, behind)) = rest.split_first_chunk::<HEADER_BYTES>() else { break };
+            let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() else { break };
             let header = FrameHeader::parse(header);
             if is_plain_data(&header) {
                 self.begin_data(&header, &mut sinks)?;
-                rest = behind;
+                rest = after;
                 continue;
             }
-            let Some((payload, behind)) = behind.split_at_checked(header.length) else { break };
+            let Some((payload, after)) = after.split_at_checked(header.length) else { break };
             self.take_frame(header, payload, &mut sinks)?;
-            rest = behind;
+            rest = after;
         }
         if let Some(header) = rest.first_chunk::<HEADER_BYTES>()
             && FrameHeader::parse(header).length > DEFAULT_FRAME_BYTES as usize
         {
             return Err(ConnectionBroken);
         }
-        self.receiving.kept.extend_from_slice(rest);
+        self.receiving.partial.extend_from_slice(rest);
         if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(ConnectionBroken) } else { Ok(()) }
     }
 
-    /// Completes the frame whose beginning is kept; returns the bytes after it, none if it is still
+    /// Completes the stored part of a frame; returns the bytes after the frame, none if it is still
     /// incomplete.
-    fn complete_kept<'a, S: SlotSink>(
+    fn complete_partial<'a, S: SlotSink>(
         &mut self,
         input: &'a [u8],
         sinks: &mut Sinks<'_, S>,
     ) -> Result<&'a [u8], ConnectionBroken> {
         let mut rest = input;
-        while !self.receiving.kept.is_empty() {
-            let kept = &mut self.receiving.kept;
-            let header = kept.first_chunk::<HEADER_BYTES>().map(FrameHeader::parse);
-            let wanted = match &header {
+        while !self.receiving.partial.is_empty() {
+            let partial = &mut self.receiving.partial;
+            let header = partial.first_chunk::<HEADER_BYTES>().map(FrameHeader::parse);
+            let needed = match &header {
                 None => HEADER_BYTES,
                 Some(header) if header.length > DEFAULT_FRAME_BYTES as usize => return Err(ConnectionBroken),
                 Some(header) if is_plain_data(header) => HEADER_BYTES,
                 Some(header) => HEADER_BYTES + header.length,
             };
             if let Some(header) = header
-                && kept.len() == wanted
+                && partial.len() == needed
             {
-                let frame = std::mem::take(kept);
+                let frame = std::mem::take(partial);
                 if is_plain_data(&header) {
                     self.begin_data(&header, sinks)?;
                 } else {
                     self.take_frame(header, &frame[HEADER_BYTES..], sinks)?;
                 }
-                self.receiving.kept = frame;
-                self.receiving.kept.clear();
+                self.receiving.partial = frame;
+                self.receiving.partial.clear();
                 break;
             }
-            let (more, behind) = rest.split_at((wanted - kept.len()).min(rest.len()));
+            let (more, after) = rest.split_at((needed - partial.len()).min(rest.len()));
             if more.is_empty() {
                 break;
             }
-            kept.extend_from_slice(more);
-            rest = behind;
+            partial.extend_from_slice(more);
+            rest = after;
         }
         Ok(rest)
     }
@@ -154,7 +154,7 @@ impl Http2 {
             return Err(ConnectionBroken);
         }
         let parsed = Frame::parse(header, payload).map_err(|_| ConnectionBroken)?;
-        // Nothing may come between the parts of a header block (RFC 9113, section 6.10).
+        // No other frame is allowed between the frames of a header block (RFC 9113, section 6.10).
         if self.receiving.block.is_some() != matches!(parsed, Frame::Continuation { .. }) {
             return Err(ConnectionBroken);
         }
@@ -172,9 +172,9 @@ impl Http2 {
             }
             Frame::Data { data, .. } => {
                 self.begin_data(&header, sinks)?;
-                // Only the padding is not part of the body.
-                if let Some(begun) = self.receiving.data {
-                    self.take_data(Data { remaining: data.len(), ..begun }, data, sinks);
+                // The padding is not part of the body.
+                if let Some(data_frame) = self.receiving.data {
+                    self.take_data(Data { remaining: data.len(), ..data_frame }, data, sinks);
                 }
             }
             Frame::ResetStream { stream, code } => self.take_reset(stream, code, sinks)?,
@@ -182,7 +182,7 @@ impl Http2 {
             Frame::Ping { payload, acknowledgement: false } => append_ping(payload, true, sinks.out),
             Frame::GoAway { last_stream, .. } => self.take_goaway(last_stream, sinks),
             Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment, sinks)?,
-            // Push is switched off.
+            // Server push is disabled.
             Frame::PushPromise { .. } => return Err(ConnectionBroken),
             _ => {}
         }
@@ -197,8 +197,7 @@ impl Http2 {
 
     // ---- bodies
 
-    /// A DATA frame begins. All of its payload counts for flow control, whether or not its request still
-    /// waits.
+    /// Begins a DATA frame. All of its payload counts for flow control, even if the request was cancelled.
     fn begin_data<S: SlotSink>(
         &mut self,
         header: &FrameHeader,
@@ -235,10 +234,10 @@ impl Http2 {
     fn take_data<S: SlotSink>(&mut self, data: Data, part: &[u8], sinks: &mut Sinks<'_, S>) {
         let remaining = data.remaining - part.len();
         self.receiving.data = (remaining > 0).then_some(Data { remaining, ..data });
-        // The request may have been abandoned since the frame began, and its slot reused.
+        // The request may have been cancelled since the frame began, and its slot reused.
         let Some(slot) = data.slot.filter(|&slot| self.slots[slot].id == data.id) else { return };
         let stream = &mut self.slots[slot];
-        // A body before its head, or in an answer that has none.
+        // A body before the head, or in an answer to HEAD.
         if (stream.status == 0 || stream.is_head) && !part.is_empty() {
             self.receiving.data = (remaining > 0).then_some(Data { remaining, slot: None, ..data });
             return self.end_malformed(slot, sinks);
@@ -286,7 +285,7 @@ impl Http2 {
                 self.end_malformed(slot, sinks);
                 return Ok(());
             }
-            // An interim answer (RFC 9110, section 15.2): the real one follows.
+            // An interim answer (RFC 9110, section 15.2): the final answer follows.
             Some(100..=199) if stream.status == 0 && !end_stream => return Ok(()),
             Some(status @ 200..) if stream.status == 0 => {
                 stream.status = status;
@@ -299,7 +298,7 @@ impl Http2 {
                 return Ok(());
             }
         }
-        // The list holds the last block that was decoded, and that is this one or the same.
+        // The list contains the last decoded block, which is this block or an equal one.
         sinks.slots.section(slot, &self.fields);
         if end_stream {
             self.end(slot, sinks);
@@ -307,8 +306,8 @@ impl Http2 {
         Ok(())
     }
 
-    /// Reads a header block. One with the same bytes as the last has the same content, as long as no table
-    /// has changed.
+    /// Reads a header block. A block with the same bytes as the last one has the same content, unless the
+    /// table has changed.
     fn read_block(&mut self, block: &[u8]) -> Result<AnswerHead, ConnectionBroken> {
         let receiving = &mut self.receiving;
         if !receiving.last_block.is_empty() && receiving.last_block == block {
@@ -328,8 +327,8 @@ impl Http2 {
 
     // ---- the end of requests
 
-    /// The slot of a stream that this side began; `None` if its request is over. A stream that was never
-    /// begun is an error of the server.
+    /// The slot of a stream that the client opened; `None` if its request has ended. Other stream identifiers
+    /// are a connection error.
     fn known_slot(&self, id: u32) -> Result<Option<usize>, ConnectionBroken> {
         if id.is_multiple_of(2) || id >= self.next_stream {
             Err(ConnectionBroken)
@@ -338,7 +337,7 @@ impl Http2 {
         }
     }
 
-    /// The answer is whole.
+    /// Ends a request whose answer is complete.
     fn end<S: SlotSink>(&mut self, slot: usize, sinks: &mut Sinks<'_, S>) {
         let stream = &self.slots[slot];
         let has_body = !stream.is_head && !matches!(stream.status, 204 | 304);
@@ -348,7 +347,7 @@ impl Http2 {
             return self.end_malformed(slot, sinks);
         }
         if stream.body.is_some() {
-            // It was answered before its body was sent, and the rest is not needed.
+            // The answer was complete before the request's body was sent; the rest of the body is not needed.
             append_reset_stream(stream.id, ErrorCode::NO_ERROR, sinks.out);
         }
         self.free(slot);
@@ -385,7 +384,7 @@ impl Http2 {
     }
 
     fn take_goaway<S: SlotSink>(&mut self, last_stream: u32, sinks: &mut Sinks<'_, S>) {
-        self.goes_away = true;
+        self.is_ending = true;
         for slot in 0..self.slots.len() {
             if self.slots[slot].id > last_stream {
                 self.free(slot);
@@ -452,7 +451,7 @@ impl Http2 {
     }
 }
 
-/// A DATA frame without padding, whose bytes need not be collected.
+/// Whether it is a DATA frame without padding, which needs no buffer.
 fn is_plain_data(header: &FrameHeader) -> bool {
     header.frame_type == FrameType::DATA && !header.has(flags::PADDED)
 }

@@ -1,5 +1,4 @@
-//! The client's side of HTTP/2 against frames that are written here, and against the server's side of the
-//! http crate.
+//! Tests of the HTTP/2 client with single frames, and with the server connection of the http crate.
 
 use super::*;
 use crate::plan::{Plan, PlannedRequest};
@@ -19,7 +18,7 @@ fn request(change: impl FnOnce(&mut PlannedRequest)) -> PreparedRequest {
     prepare(&plan).expect("it can be written").0.remove(0)
 }
 
-/// A connection with active requests on its first slots, and its sent bytes.
+/// A connection with active requests on its first slots, and the bytes that it sent.
 fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     let mut out = Vec::new();
     let mut connection = Http2::new(slots, &mut out);
@@ -27,7 +26,7 @@ fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     (connection, out)
 }
 
-/// The result of bytes from the server that come in pieces of this length.
+/// The result of bytes from the server, received in pieces of this length.
 fn received(
     connection: &mut Http2,
     bytes: &[u8],
@@ -60,7 +59,7 @@ fn answered(event: StreamEvent) -> (usize, u16, u64) {
 }
 
 #[test]
-fn answers_are_counted_however_their_frames_come() {
+fn answers_are_counted_in_any_pieces() {
     let mut bytes = Vec::new();
     append_settings(&[], &mut bytes);
     headers(3, 103, &[("link", "</x>")], false, &mut bytes);
@@ -68,7 +67,7 @@ fn answers_are_counted_however_their_frames_come() {
     headers(1, 204, &[], true, &mut bytes);
     data(3, b"abc", false, &mut bytes);
     data(3, b"", false, &mut bytes);
-    // With padding: one byte for its length and two of it.
+    // With padding: one byte for its length and two bytes of padding.
     frame::append_header(7, frame::FrameType::DATA, flags::PADDED, 3, &mut bytes);
     bytes.extend_from_slice(b"\x02defg\0\0");
     headers(3, 200, &[], true, &mut Vec::new());
@@ -86,7 +85,7 @@ fn answers_are_counted_however_their_frames_come() {
 }
 
 #[test]
-fn answers_against_the_rules_end_their_request_alone() {
+fn invalid_answers_end_only_their_own_request() {
     type Write = fn(&mut Vec<u8>);
     let cases: [(Write, StreamEvent); 7] = [
         (|out| data(1, b"x", true, out), StreamEvent::Malformed { slot: 0 }),
@@ -109,10 +108,11 @@ fn answers_against_the_rules_end_their_request_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_breaks_the_connection() {
+fn connection_errors_end_the_connection() {
     type Write = fn(&mut Vec<u8>);
     let cases: [Write; 7] = [
-        // Pushed, an unknown stream, too large, broken compression, torn header block, window, HTTP/1.
+        // Server push, unknown stream, too large frame, invalid compression, interrupted header block, window
+        // overflow, HTTP/1.
         |out| frame::append_header(4, frame::FrameType::PUSH_PROMISE, 4, 1, out),
         |out| headers(5, 200, &[], true, out),
         |out| append_data_header(1, 16_385, false, out),
@@ -134,7 +134,7 @@ fn what_cannot_be_read_breaks_the_connection() {
 }
 
 #[test]
-fn a_server_that_goes_away_has_not_seen_the_later_requests() {
+fn requests_after_goaway_are_unprocessed() {
     let (mut connection, _) = with_requests(3, 2);
     let mut bytes = Vec::new();
     append_goaway(1, ErrorCode::NO_ERROR, b"", &mut bytes);
@@ -148,7 +148,7 @@ fn a_server_that_goes_away_has_not_seen_the_later_requests() {
 }
 
 #[test]
-fn a_body_that_outlives_its_request_is_thrown_away() {
+fn the_body_of_a_cancelled_request_is_discarded() {
     let (mut connection, mut out) = with_requests(1, 1);
     let mut bytes = Vec::new();
     headers(1, 200, &[], false, &mut bytes);
@@ -165,7 +165,7 @@ fn a_body_that_outlives_its_request_is_thrown_away() {
 }
 
 #[test]
-fn a_limit_of_streams_and_a_table_that_is_refused_are_kept() {
+fn stream_limit_and_table_size_of_the_server_are_respected() {
     let (mut connection, _) = with_requests(3, 1);
     let mut bytes = Vec::new();
     let settings = [(SettingId::MAX_CONCURRENT_STREAMS, 2), (SettingId::HEADER_TABLE_SIZE, 0)];
@@ -179,13 +179,13 @@ fn a_limit_of_streams_and_a_table_that_is_refused_are_kept() {
     assert_eq!(out[frame::HEADER_BYTES + 1..], request.blocks.without_table);
 }
 
-/// The server's side of the http crate. It answers each request with as many bytes as the request had.
+/// The server connection of the http crate. It answers each request with the length of the request's body.
 struct EchoServer {
     connection: ServerConnection,
     events: Events,
     input: Vec<u8>,
     out: Vec<u8>,
-    /// Stream and body so far.
+    /// The stream and the length of the received body.
     bodies: Vec<(touchstone_http::h2::StreamKey, usize)>,
 }
 
@@ -240,7 +240,7 @@ impl EchoServer {
 }
 
 #[test]
-fn requests_with_and_without_bodies_are_what_a_server_understands() {
+fn a_server_accepts_requests_with_and_without_bodies() {
     let mut out = Vec::new();
     let mut connection = Http2::new(4, &mut out);
     let mut server = EchoServer::new();
@@ -276,7 +276,7 @@ fn requests_with_and_without_bodies_are_what_a_server_understands() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_taken_without_panic(
+    fn any_bytes_are_processed_without_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         piece in 1usize..60,
     ) {
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn any_frames_are_taken_alike_however_they_come(
+    fn any_frames_have_the_same_result_in_any_pieces(
         frames in prop::collection::vec(
             (0u8..12, any::<u8>(), 0u32..6, prop::collection::vec(any::<u8>(), 0..40)), 0..12
         ),

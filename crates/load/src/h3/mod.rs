@@ -1,8 +1,8 @@
-//! HTTP/3 (RFC 9114) for a client that only counts, on QUIC by quinn's protocol crate. Like that crate, this
-//! module has no socket and no clock. A datagram is sent and received with a call each.
+//! The HTTP/3 client of the engine (RFC 9114), on QUIC of the crate quinn-proto. The module has no socket:
+//! the caller sends and receives the datagrams.
 //!
-//! As with HTTP/2, a connection has as many slots as virtual clients share it. Field sections refer to the
-//! static table alone in both directions, which is what our settings ask of the server.
+//! As in HTTP/2, a connection has one slot for each virtual client that shares it. Field sections refer only
+//! to the static table in both directions; the settings of the client require this of the server.
 
 use crate::answer::Answer;
 use crate::body::SlotSink;
@@ -22,9 +22,9 @@ use touchstone_http::h3::{
     UnidirectionalStream, settings, unidirectional, varint,
 };
 
-/// How large a field section may be.
+/// The limits of a field section.
 const LIMITS: SectionLimits = SectionLimits { bytes: 256 * 1024, fields: 1000 };
-/// What the server may send before it must wait: hardly any limit, because the bytes are not kept.
+/// The flow control windows. They are large, because the received bytes are not stored.
 const STREAM_WINDOW_BYTES: u32 = 1 << 28;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
@@ -37,37 +37,37 @@ pub(crate) struct Http3 {
     slots: Vec<Stream>,
     open_streams: usize,
     is_connected: bool,
-    /// The server takes no new requests any more.
-    goes_away: bool,
-    /// Streams that the server has opened.
-    from_server: Vec<(StreamId, UnidirectionalStream)>,
+    /// The server accepts no new requests (GOAWAY).
+    is_ending: bool,
+    /// The unidirectional streams of the server.
+    server_streams: Vec<(StreamId, UnidirectionalStream)>,
     critical: CriticalStreams,
     fields: FieldList,
     datagram: Vec<u8>,
 }
 
-/// A slot, with its request while one is under way.
+/// A slot with its active request, if any.
 struct Stream {
     id: Option<StreamId>,
     status: u16,
     bytes: u64,
     body_bytes: u64,
     response: ResponseStream,
-    /// The request, and how much of it is sent.
+    /// The encoded request, and the number of sent bytes.
     request: Option<(Arc<[u8]>, usize)>,
 }
 
-/// What has become of the connection.
+/// A change of the state of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConnectionEvent {
-    /// Requests can be sent from now on.
+    /// The handshake is done; requests can be sent.
     Connected,
-    /// It is over; the text says why.
+    /// The connection has ended; the text is the reason.
     Lost(String),
 }
 
 impl Http3 {
-    /// Begins a connection with this many slots.
+    /// Starts a connection with this number of slots.
     pub(crate) fn new(
         tls: Arc<rustls::ClientConfig>,
         name: &str,
@@ -91,32 +91,32 @@ impl Http3 {
             slots: (0..slots).map(|_| Stream::new(false)).collect(),
             open_streams: 0,
             is_connected: false,
-            goes_away: false,
-            from_server: Vec::new(),
+            is_ending: false,
+            server_streams: Vec::new(),
             critical: CriticalStreams::default(),
             fields: FieldList::new(),
             datagram: Vec::new(),
         })
     }
 
-    /// Requests under way.
+    /// The number of active requests.
     pub(crate) fn open_streams(&self) -> usize {
         self.open_streams
     }
 
-    /// Whether no request can start on this connection ever again.
+    /// Whether no further request can start on this connection.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goes_away
+        self.is_ending
     }
 
-    /// Whether nothing of the answer on this slot has come.
-    pub(crate) fn is_untouched(&self, slot: usize) -> bool {
+    /// Whether no byte of the answer on this slot has been received.
+    pub(crate) fn is_unanswered(&self, slot: usize) -> bool {
         self.slots[slot].bytes == 0
     }
 
-    /// Begins a request on a free slot; false where the server takes no more at the moment.
+    /// Starts a request on a free slot; returns false if no stream is available now.
     pub(crate) fn start(&mut self, slot: usize, request: &Arc<[u8]>, is_head: bool) -> bool {
-        if !self.is_connected || self.goes_away {
+        if !self.is_connected || self.is_ending {
             return false;
         }
         let Some(id) = self.connection.streams().open(Dir::Bi) else { return false };
@@ -127,17 +127,17 @@ impl Http3 {
         true
     }
 
-    /// What has come of the answer on this slot.
+    /// The received part of the answer on this slot.
     pub(crate) fn answer(&self, slot: usize) -> Answer {
         let Stream { status, bytes, body_bytes, .. } = self.slots[slot];
         Answer { status, keeps_connection: true, bytes, body_bytes }
     }
 
-    /// Gives a request up.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, slot: usize) {
         let Some(id) = self.free(slot) else { return };
         let code = code(ErrorCode::REQUEST_CANCELLED);
-        // A stream that has ended meanwhile needs no more words.
+        // The calls fail if the stream has already ended, which needs no action.
         let _ = self.connection.send_stream(id).reset(code);
         let _ = self.connection.recv_stream(id).stop(code);
     }
@@ -147,17 +147,17 @@ impl Http3 {
         self.connection.close(Instant::now(), code(ErrorCode::NO_ERROR), bytes::Bytes::new());
     }
 
-    /// When [`Http3::on_time`] is due.
+    /// The time at which [`Http3::on_timer`] must be called.
     pub(crate) fn timeout(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }
 
-    /// A timer of QUIC has expired.
-    pub(crate) fn on_time(&mut self) {
+    /// Handles an expired timer of QUIC.
+    pub(crate) fn on_timer(&mut self) {
         self.connection.handle_timeout(Instant::now());
     }
 
-    /// Takes a datagram.
+    /// Processes a received datagram.
     pub(crate) fn receive(&mut self, datagram: &[u8]) {
         let (bytes, mut answer) = (BytesMut::from(datagram), Vec::new());
         let event = self.endpoint.handle(Instant::now(), self.remote, None, None, bytes, &mut answer);
@@ -166,15 +166,15 @@ impl Http3 {
         }
     }
 
-    /// The next datagram that is to be sent.
+    /// The next datagram to send.
     pub(crate) fn transmit(&mut self) -> Option<&[u8]> {
         self.datagram.clear();
         let transmit = self.connection.poll_transmit(Instant::now(), 1, &mut self.datagram)?;
         Some(&self.datagram[..transmit.size])
     }
 
-    /// What everything that was received means: for the requests at the end of `events`, for the connection
-    /// as the return value; header sections and the bytes of bodies go to `slots`.
+    /// Processes the received data. Events of requests are appended to `events`, a change of the connection
+    /// is returned, and header sections and the bytes of bodies are passed to `slots`.
     pub(crate) fn poll(
         &mut self,
         events: &mut Vec<StreamEvent>,
@@ -195,7 +195,7 @@ impl Http3 {
                 Event::ConnectionLost { reason } => return Some(ConnectionEvent::Lost(reason.to_string())),
                 Event::Stream(QuicStream::Opened { dir: Dir::Uni }) => self.accept(),
                 Event::Stream(QuicStream::Readable { id }) if id.dir() == Dir::Uni => {
-                    self.read_from_server(id, events)
+                    self.read_server_stream(id, events)
                 }
                 Event::Stream(QuicStream::Readable { id }) => self.read(id, events, slots),
                 Event::Stream(QuicStream::Writable { id }) => {
@@ -211,13 +211,14 @@ impl Http3 {
 
     // ---- sending
 
-    /// Our control stream (RFC 9114, section 6.2.1), with settings that leave the dynamic table off.
+    /// Opens the client's control stream (RFC 9114, section 6.2.1), with settings that disable the dynamic
+    /// table.
     fn open_control(&mut self) {
         let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
         let mut bytes = Vec::new();
         varint::append(unidirectional::CONTROL, &mut bytes);
         settings::append(&[], &mut bytes);
-        // A few bytes at the beginning of a connection are always taken.
+        // The flow control window of a new connection always allows these few bytes.
         let _ = self.connection.send_stream(id).write(&bytes);
     }
 
@@ -228,7 +229,7 @@ impl Http3 {
         while *sent < bytes.len() {
             match quic.write(&bytes[*sent..]) {
                 Ok(count) => *sent += count,
-                // More can be sent later, or the server has stopped reading.
+                // The window is full, or the server has stopped reading.
                 Err(_) => return,
             }
         }
@@ -281,25 +282,27 @@ impl Http3 {
 
     fn accept(&mut self) {
         while let Some(id) = self.connection.streams().accept(Dir::Uni) {
-            self.from_server.push((id, UnidirectionalStream::new(Sender::Server)));
+            self.server_streams.push((id, UnidirectionalStream::new(Sender::Server)));
         }
     }
 
-    /// Only the server's goodbye matters to us; its other data on these streams is read and discarded.
-    fn read_from_server(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
+    /// Reads a unidirectional stream of the server. Only GOAWAY is evaluated; other data is discarded.
+    fn read_server_stream(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
         self.accept();
-        let Some((_, stream)) = self.from_server.iter_mut().find(|(known, _)| *known == id) else { return };
+        let Some((_, stream)) = self.server_streams.iter_mut().find(|(known, _)| *known == id) else {
+            return;
+        };
         let mut quic = self.connection.recv_stream(id);
         let Ok(mut chunks) = quic.read(true) else { return };
-        let mut goodbye = None;
+        let mut goaway = None;
         while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-            goodbye = heard(stream, &mut self.critical, &chunk.bytes).or(goodbye);
+            goaway = read_goaway(stream, &mut self.critical, &chunk.bytes).or(goaway);
         }
         let _ = chunks.finalize();
-        let Some(first_unseen) = goodbye else { return };
-        self.goes_away = true;
+        let Some(first_unprocessed) = goaway else { return };
+        self.is_ending = true;
         for slot in 0..self.slots.len() {
-            if self.slots[slot].id.is_some_and(|id| u64::from(id) >= first_unseen) {
+            if self.slots[slot].id.is_some_and(|id| u64::from(id) >= first_unprocessed) {
                 self.cancel(slot);
                 events.push(StreamEvent::Unprocessed { slot });
             }
@@ -311,7 +314,7 @@ fn code(code: ErrorCode) -> VarInt {
     VarInt::from_u64(code.0).unwrap_or_default()
 }
 
-/// The answer is against the rules.
+/// The answer violates the protocol.
 struct Malformed;
 
 impl Stream {
@@ -333,7 +336,7 @@ impl Stream {
             let (taken, received) = self.response.receive(rest, fields).map_err(|_| Malformed)?;
             match received {
                 ReceivedResponse::Nothing => return Ok(()),
-                // The real one follows (RFC 9110, section 15.2).
+                // The final answer follows (RFC 9110, section 15.2).
                 ReceivedResponse::Interim(_) => {}
                 ReceivedResponse::Head(head) => {
                     self.status = head.status;
@@ -350,7 +353,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The stream has ended: so has the answer.
+    /// The result of the request when its stream has ended.
     fn end(&self, slot: usize) -> StreamEvent {
         let Stream { status, bytes, body_bytes, .. } = *self;
         match status {
@@ -364,16 +367,20 @@ impl Stream {
     }
 }
 
-/// The server's goodbye, if it is in these bytes: the first request that it will not process. Violations on
-/// these streams are left to tests of servers.
-fn heard(stream: &mut UnidirectionalStream, critical: &mut CriticalStreams, bytes: &[u8]) -> Option<u64> {
-    let mut goodbye = None;
+/// Returns the identifier in a GOAWAY frame: the first request that the server will not process. Protocol
+/// violations on these streams are not reported.
+fn read_goaway(
+    stream: &mut UnidirectionalStream,
+    critical: &mut CriticalStreams,
+    bytes: &[u8],
+) -> Option<u64> {
+    let mut goaway = None;
     let _ = stream.receive(bytes, critical, |event| {
         if let ControlEvent::GoAway(first) = event {
-            goodbye = Some(first);
+            goaway = Some(first);
         }
     });
-    goodbye
+    goaway
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ fn data(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The result of a request stream that ends after these bytes; they come in pieces.
+/// The result of a request stream that ends after these bytes, received in pieces.
 fn read(bytes: &[u8], piece: usize, is_head: bool) -> (StreamEvent, Vec<u8>) {
     let (mut stream, mut fields) = (Stream::new(is_head), FieldList::new());
     let mut body = Vec::new();
@@ -35,7 +35,7 @@ fn answered(status: u16, bytes: u64, body_bytes: u64) -> StreamEvent {
 }
 
 #[test]
-fn answers_are_counted_however_their_frames_come() {
+fn answers_are_counted_in_any_pieces() {
     let mut unknown = Vec::new();
     append(FrameType(0x21), b"grease", &mut unknown);
     let trailers = {
@@ -62,7 +62,7 @@ fn answers_are_counted_however_their_frames_come() {
 }
 
 #[test]
-fn what_is_against_the_rules_or_not_whole_is_no_answer() {
+fn invalid_and_incomplete_answers_are_errors() {
     let head = section(200, &[("content-length", "5")]);
     let frame = |kind: FrameType| {
         let mut bytes = head.clone();
@@ -88,27 +88,27 @@ fn what_is_against_the_rules_or_not_whole_is_no_answer() {
     }
 }
 
-fn goodbyes(bytes: &[u8], piece: usize) -> Vec<u64> {
+fn goaways(bytes: &[u8], piece: usize) -> Vec<u64> {
     let (mut stream, mut critical) = (UnidirectionalStream::new(Sender::Server), CriticalStreams::default());
-    bytes.chunks(piece).filter_map(|piece| heard(&mut stream, &mut critical, piece)).collect()
+    bytes.chunks(piece).filter_map(|piece| read_goaway(&mut stream, &mut critical, piece)).collect()
 }
 
 #[test]
-fn the_goodbye_of_the_control_stream_is_heard() {
+fn goaway_on_the_control_stream_is_read() {
     let mut bytes = Vec::new();
     varint::append(unidirectional::CONTROL, &mut bytes);
     settings::append(&[], &mut bytes);
     append_goaway(400, &mut bytes);
     for piece in [1, 3, 100] {
-        assert_eq!(goodbyes(&bytes, piece), [400]);
+        assert_eq!(goaways(&bytes, piece), [400]);
     }
     bytes[0] = unidirectional::QPACK_ENCODER as u8;
-    assert!(goodbyes(&bytes, 100).is_empty());
+    assert!(goaways(&bytes, 100).is_empty());
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_taken_alike_however_they_come(
+    fn any_bytes_have_the_same_result_in_any_pieces(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         prefix in 0usize..4,
         piece in 1usize..40,
@@ -118,7 +118,7 @@ proptest! {
             [Vec::new(), section(200, &[]), [section(200, &[]), data(b"abc")].concat(), vec![0x01, 0x05]];
         let bytes = [good[prefix].clone(), bytes].concat();
         prop_assert_eq!(read(&bytes, bytes.len().max(1), is_head).0, read(&bytes, piece, is_head).0);
-        let at_once = goodbyes(&bytes, bytes.len().max(1)).pop();
-        prop_assert_eq!(goodbyes(&bytes, piece).pop(), at_once);
+        let at_once = goaways(&bytes, bytes.len().max(1)).pop();
+        prop_assert_eq!(goaways(&bytes, piece).pop(), at_once);
     }
 }

@@ -1,10 +1,9 @@
-//! What one engine thread notes down while it runs, and how the threads' notes become one [`Outcome`].
+//! The record of one engine thread, and its merge into the record of the run.
 //!
-//! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition
-//! only.
+//! Threads share no data, and no averages are computed: counts and histograms are merged by addition.
 
 use crate::failure::{Example, Failure, Reasons};
-use crate::messages::MessageNote;
+use crate::messages::ReceivedMessage;
 use crate::outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE,
     MessagesOutcome, StageOutcome, WebSocketsOutcome,
@@ -16,26 +15,26 @@ use hdrhistogram::{Counter, Histogram};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most intervals of a time line. A run of up to an hour has one each second; in a longer one each is
-/// longer.
+/// The most intervals of a time line. A run of up to an hour has one per second; a longer run has longer
+/// intervals.
 const MAXIMUM_INTERVALS: u64 = 3600;
-/// Latencies up to this are recorded without any resizing of a histogram.
+/// Latencies up to this value are recorded without resizing a histogram.
 const USUAL_LATENCY_NS: u64 = 10_000_000_000;
-/// Statuses are of three digits.
+/// A status has three digits.
 const STATUSES: usize = 1000;
 
-/// When the run is, on the monotonic clock.
+/// The times of the run on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     /// The start of the run.
     pub(crate) start_ns: u64,
-    /// The end of the ramp up: from here on things count.
+    /// The end of the ramp up: figures are counted from this time.
     pub(crate) window_start_ns: u64,
-    /// The beginning of the ramp down: nothing is counted from here on.
+    /// The beginning of the ramp down: figures are counted until this time.
     pub(crate) window_end_ns: u64,
-    /// The end of the length: from here on no request starts.
+    /// The end of the length: no request starts after this time.
     pub(crate) stop_ns: u64,
-    /// How long an interval of the time line is.
+    /// The length of an interval of the time line.
     pub(crate) interval_ns: u64,
 }
 
@@ -51,7 +50,7 @@ impl Times {
         }
     }
 
-    /// The same run, ended early.
+    /// The times of the same run if it is ended early.
     pub(crate) fn ended_at(mut self, at_ns: u64) -> Times {
         // A stop can come before the start.
         let at_ns = at_ns.max(self.start_ns);
@@ -70,15 +69,15 @@ impl Times {
     }
 }
 
-/// A duration in nanoseconds; [`crate::Plan::check`] has bounded it.
+/// A duration in nanoseconds; [`crate::Plan::check`] has limited it.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
 /// One valid answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AnswerNote {
-    /// When its request was due, or started where nothing was due.
+pub(crate) struct ValidAnswer {
+    /// The due time of its request; in a closed loop, the start.
     pub(crate) intended_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) latency_ns: u64,
@@ -88,13 +87,13 @@ pub(crate) struct AnswerNote {
     pub(crate) body_bytes: u64,
 }
 
-/// The notes of one thread, and, merged, those of all.
+/// The figures of one thread or, after a merge, of several threads.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) times: Times,
     pub(crate) requests: u64,
     pub(crate) classes: Vec<ClassOutcome>,
-    /// Complete answers, at the place of their status.
+    /// Complete answers, indexed by status.
     statuses: Box<[u64; STATUSES]>,
     pub(crate) errors: ErrorCounts,
     pub(crate) reasons: Reasons,
@@ -103,24 +102,24 @@ pub(crate) struct Record {
     pub(crate) started: u64,
     pub(crate) connections: u64,
     pub(crate) latency_ns: Histogram<u64>,
-    /// Only in an open load; elsewhere it is the same as the latency.
+    /// Only in an open load; otherwise it is equal to the latency.
     pub(crate) service_ns: Option<Histogram<u64>>,
     pub(crate) connect_ns: Histogram<u64>,
     pub(crate) handshake_ns: Histogram<u64>,
     pub(crate) handshakes: HandshakeCounts,
-    /// Only where answers are streams of messages.
+    /// Only if answers are message streams.
     pub(crate) messages: Option<MessagesOutcome>,
-    /// Only where the plan asks for WebSockets.
+    /// Only if the plan opens WebSockets.
     pub(crate) websockets: Option<Box<WebSocketsOutcome>>,
     /// Only in an open load.
     pub(crate) arrivals: Option<ArrivalsOutcome>,
     pub(crate) stages: Vec<StageOutcome>,
     /// The end of each stage.
     stage_ends_ns: Vec<u64>,
-    /// When the last answer ended.
+    /// The end of the last request.
     pub(crate) last_ended_ns: u64,
     pub(crate) tls_error: Option<String>,
-    /// Requests that had to wait for a stream of their connection.
+    /// Requests that waited for a free stream of their connection.
     pub(crate) stream_waits: u64,
     pub(crate) clients: Vec<ClientOutcome>,
     pub(crate) intervals: Vec<Interval>,
@@ -139,7 +138,7 @@ impl Record {
         Record {
             times,
             requests: 0,
-            classes: (0..classes).map(|_| no_class()).collect(),
+            classes: (0..classes).map(|_| empty_class()).collect(),
             statuses: Box::new([0; STATUSES]),
             errors: ErrorCounts::default(),
             reasons: Reasons::default(),
@@ -147,14 +146,14 @@ impl Record {
             body_bytes: 0,
             started: 0,
             connections: 0,
-            latency_ns: whole_histogram(),
-            service_ns: is_open.then(whole_histogram),
-            connect_ns: whole_histogram(),
-            handshake_ns: whole_histogram(),
+            latency_ns: run_histogram(),
+            service_ns: is_open.then(run_histogram),
+            connect_ns: run_histogram(),
+            handshake_ns: run_histogram(),
             handshakes: HandshakeCounts::default(),
-            messages: plan.has_messages().then(no_messages),
-            websockets: plan.has_websockets().then(no_websockets),
-            arrivals: is_open.then(no_arrivals),
+            messages: plan.has_messages().then(empty_messages),
+            websockets: plan.has_websockets().then(empty_websockets),
+            arrivals: is_open.then(empty_arrivals),
             stages,
             stage_ends_ns,
             last_ended_ns: 0,
@@ -170,7 +169,8 @@ impl Record {
         }
     }
 
-    /// A request was started. In an open load it counts where it was due, and may have waited for a client.
+    /// Counts a started request. In an open load it counts at its due time; `has_waited`: it waited for a
+    /// client.
     pub(crate) fn started(&mut self, intended_ns: u64, at_ns: u64, has_waited: bool) {
         let Some(arrivals) = &mut self.arrivals else {
             self.started += u64::from(self.times.counts(at_ns));
@@ -184,21 +184,21 @@ impl Record {
         arrivals.started += 1;
         let late_ns = at_ns.saturating_sub(intended_ns);
         arrivals.late += u64::from(late_ns > nanoseconds(LATE));
-        note(&mut arrivals.lateness_ns, late_ns);
+        record_ns(&mut arrivals.lateness_ns, late_ns);
         if !has_waited {
-            note(&mut arrivals.engine_lateness_ns, late_ns);
+            record_ns(&mut arrivals.engine_lateness_ns, late_ns);
         }
     }
 
-    /// Something was due and is not started any more.
+    /// Counts an arrival that was due and was not started.
     pub(crate) fn unsent(&mut self, intended_ns: u64) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.due += u64::from(self.times.counts(intended_ns));
         }
     }
 
-    /// A message has come, of a request that was due (or began) at `intended_ns`.
-    pub(crate) fn message(&mut self, intended_ns: u64, message: MessageNote) {
+    /// Records a received message of a request that was due (or started) at `intended_ns`.
+    pub(crate) fn message(&mut self, intended_ns: u64, message: ReceivedMessage) {
         let Some(messages) = &mut self.messages else { return };
         messages.total += 1;
         if !self.times.counts(message.at_ns) {
@@ -206,12 +206,12 @@ impl Record {
         }
         messages.count += 1;
         match message.gap_ns {
-            Some(gap_ns) => note(&mut messages.gap_ns, gap_ns),
-            None => note(&mut messages.first_ns, message.at_ns.saturating_sub(intended_ns)),
+            Some(gap_ns) => record_ns(&mut messages.gap_ns, gap_ns),
+            None => record_ns(&mut messages.first_ns, message.at_ns.saturating_sub(intended_ns)),
         }
     }
 
-    /// Something else has happened on a WebSocket whose request was due (or began) at `intended_ns`.
+    /// Records another event of a WebSocket whose request was due (or started) at `intended_ns`.
     pub(crate) fn websocket(&mut self, intended_ns: u64, at_ns: u64, what: WebSocketEvent) {
         let Some(websockets) = &mut self.websockets else { return };
         let counts = u64::from(self.times.counts(at_ns));
@@ -233,82 +233,82 @@ impl Record {
             return;
         }
         match what {
-            WebSocketEvent::Opened => note(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
-            WebSocketEvent::Answered { answer_ns } => note(&mut websockets.answer_ns, answer_ns),
-            WebSocketEvent::Pong { pong_ns } => note(&mut websockets.pong_ns, pong_ns),
+            WebSocketEvent::Opened => record_ns(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
+            WebSocketEvent::Answered { answer_ns } => record_ns(&mut websockets.answer_ns, answer_ns),
+            WebSocketEvent::Pong { pong_ns } => record_ns(&mut websockets.pong_ns, pong_ns),
             WebSocketEvent::Sent | WebSocketEvent::Ping | WebSocketEvent::Message { .. } => {}
         }
     }
 
-    /// A server has closed a WebSocket.
+    /// Counts the close code of a WebSocket.
     pub(crate) fn websocket_closed(&mut self, code: u16) {
         if let Some(websockets) = &mut self.websockets {
             *websockets.closes.entry(code).or_default() += 1;
         }
     }
 
-    /// A TLS handshake is done.
-    pub(crate) fn shaken_hands(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
+    /// Records a completed TLS handshake.
+    pub(crate) fn handshake_completed(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
         match is_resumed {
             true => self.handshakes.resumed += 1,
             false => self.handshakes.full += 1,
         }
         if self.times.counts(at_ns) {
-            note(&mut self.handshake_ns, handshake_ns);
+            record_ns(&mut self.handshake_ns, handshake_ns);
         }
     }
 
-    /// A connection was made, for a request of a class where it is for no other.
+    /// Records an established connection; `class`: the class of its request, if the connection is not shared.
     pub(crate) fn connected(&mut self, class: Option<usize>, at_ns: u64, connect_ns: u64) {
         self.total_connections += 1;
         if self.times.counts(at_ns) {
             self.connections += 1;
-            note(&mut self.connect_ns, connect_ns);
+            record_ns(&mut self.connect_ns, connect_ns);
             if let Some(class) = class {
-                self.classes[class].connect_ns.note(connect_ns);
+                self.classes[class].connect_ns.record(connect_ns);
             }
         }
     }
 
-    /// The last request of a page is over, whatever became of it.
+    /// Counts a page whose last request has ended, valid or failed.
     pub(crate) fn page_ended(&mut self, class: usize, at_ns: u64) {
         self.classes[class].pages += u64::from(self.times.counts(at_ns));
     }
 
-    /// A complete answer has come, valid or not.
-    pub(crate) fn has_status(&mut self, status: u16, at_ns: u64) {
+    /// Counts a complete answer by its status, valid or not.
+    pub(crate) fn count_status(&mut self, status: u16, at_ns: u64) {
         if self.times.counts(at_ns) {
             self.statuses[usize::from(status).min(STATUSES - 1)] += 1;
         }
     }
 
-    /// The statuses that answers had, with their numbers.
+    /// The number of complete answers by status.
     pub(crate) fn answers_by_status(&self) -> BTreeMap<u16, u64> {
         let numbered = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
         numbered.map(|(status, count)| (status as u16, *count)).collect()
     }
 
-    /// A valid answer ended.
-    pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
+    /// Records a valid answer.
+    pub(crate) fn answered(&mut self, client: usize, answer: &ValidAnswer) {
         self.total_requests += 1;
         self.total_bytes += answer.bytes;
         self.last_ended_ns = answer.ended_ns;
         if let Some(interval) = self.interval_at(answer.ended_ns) {
             interval.requests += 1;
             interval.bytes += answer.bytes;
-            note(&mut interval.latency_ns, answer.latency_ns);
+            record_ns(&mut interval.latency_ns, answer.latency_ns);
         }
         if !self.stages.is_empty() {
             self.answered_in_stage(answer);
         }
-        // An open load's latencies are those of the requests that were due in the window, so that none is
-        // left out because it took too long. Its rate is that of the answers that came in the window, as in a
-        // closed loop.
+        // The latencies of an open load are those of the requests that were due in the window, so that slow
+        // requests are not omitted. Its rate is that of the answers that ended in the window, as in a closed
+        // loop.
         if let Some(service) = &mut self.service_ns
             && self.times.counts(answer.intended_ns)
         {
-            note(&mut self.latency_ns, answer.latency_ns);
-            note(service, answer.service_ns);
+            record_ns(&mut self.latency_ns, answer.latency_ns);
+            record_ns(service, answer.service_ns);
         }
         if !self.times.counts(answer.ended_ns) {
             return;
@@ -318,36 +318,36 @@ impl Record {
         self.bytes += answer.bytes;
         self.body_bytes += answer.body_bytes;
         if self.service_ns.is_none() {
-            note(&mut self.latency_ns, answer.latency_ns);
+            record_ns(&mut self.latency_ns, answer.latency_ns);
         }
         let client = &mut self.clients[client];
         client.requests += 1;
         client.bytes += answer.bytes;
-        note(&mut client.latency_ns, answer.latency_ns);
+        record_ns(&mut client.latency_ns, answer.latency_ns);
     }
 
-    fn answered_in_class(&mut self, answer: &AnswerNote) {
-        // Of a single class everything is known already.
+    fn answered_in_class(&mut self, answer: &ValidAnswer) {
+        // The figures of a single class are those of the run.
         let is_one_of_many = self.classes.len() > 1;
         let class = &mut self.classes[answer.class];
         class.requests += 1;
-        class.response_ns.note(answer.latency_ns);
-        class.answer_bytes.note(answer.bytes);
-        class.body_bytes.note(answer.body_bytes);
+        class.response_ns.record(answer.latency_ns);
+        class.answer_bytes.record(answer.bytes);
+        class.body_bytes.record(answer.body_bytes);
         if is_one_of_many {
             class.bytes += answer.bytes;
-            note(&mut class.latency_ns, answer.latency_ns);
+            record_ns(&mut class.latency_ns, answer.latency_ns);
         }
     }
 
-    fn answered_in_stage(&mut self, answer: &AnswerNote) {
+    fn answered_in_stage(&mut self, answer: &ValidAnswer) {
         let (ended, intended) = (self.stage_at(answer.ended_ns), self.stage_at(answer.intended_ns));
         if let Some(stage) = ended {
             self.stages[stage].requests += 1;
             self.stages[stage].bytes += answer.bytes;
         }
         if let Some(stage) = if self.service_ns.is_some() { intended } else { ended } {
-            note(&mut self.stages[stage].latency_ns, answer.latency_ns);
+            record_ns(&mut self.stages[stage].latency_ns, answer.latency_ns);
         }
     }
 
@@ -356,7 +356,7 @@ impl Record {
         (stage < self.stages.len()).then_some(stage)
     }
 
-    /// A request of the plan failed.
+    /// Records a failed request.
     pub(crate) fn failed(
         &mut self,
         client: usize,
@@ -368,7 +368,7 @@ impl Record {
     ) {
         let kind = failure.kind;
         self.total_errors.count(kind);
-        self.reasons.note(failure, request, at_ns, example);
+        self.reasons.record(failure, request, at_ns, example);
         self.last_ended_ns = at_ns;
         if let Some(stage) = self.stage_at(at_ns) {
             self.stages[stage].errors += 1;
@@ -383,7 +383,7 @@ impl Record {
         }
     }
 
-    /// Takes in another thread's notes; its clients follow those that are here.
+    /// Adds the figures of another thread. Its clients are appended.
     pub(crate) fn merge(&mut self, other: Record) {
         self.requests += other.requests;
         for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
@@ -449,8 +449,8 @@ impl Record {
         self.total_retries += other.total_retries;
     }
 
-    /// The time line from the start to the end of the run, empty intervals included, each with its true
-    /// length.
+    /// Completes the time line from the start to the end of the run, empty intervals included, and sets the
+    /// length of the last interval.
     pub(crate) fn finish_intervals(&mut self) {
         let length_ns = self.times.stop_ns - self.times.start_ns;
         let count = length_ns.div_ceil(self.times.interval_ns) as usize;
@@ -462,7 +462,7 @@ impl Record {
         }
     }
 
-    /// The interval in which something ended; none when that was after the length.
+    /// The interval of a time; `None` after the end of the length.
     fn interval_at(&mut self, at_ns: u64) -> Option<&mut Interval> {
         if at_ns >= self.times.stop_ns {
             return None;
@@ -496,20 +496,14 @@ fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
         let start_s = (end_ns - times.start_ns) as f64 / 1e9;
         end_ns += nanoseconds(stage.length);
         let length_s = stage.length.as_secs_f64();
-        let outcome = StageOutcome {
-            start_s,
-            length_s,
-            requests: 0,
-            errors: 0,
-            bytes: 0,
-            latency_ns: whole_histogram(),
-        };
+        let outcome =
+            StageOutcome { start_s, length_s, requests: 0, errors: 0, bytes: 0, latency_ns: run_histogram() };
         (outcome, end_ns)
     };
     plan.stages.iter().map(place).unzip()
 }
 
-fn no_class() -> ClassOutcome {
+fn empty_class() -> ClassOutcome {
     let none = ValueSummary::default();
     ClassOutcome {
         requests: 0,
@@ -524,11 +518,11 @@ fn no_class() -> ClassOutcome {
     }
 }
 
-fn no_messages() -> MessagesOutcome {
-    MessagesOutcome { count: 0, total: 0, first_ns: whole_histogram(), gap_ns: whole_histogram() }
+fn empty_messages() -> MessagesOutcome {
+    MessagesOutcome { count: 0, total: 0, first_ns: run_histogram(), gap_ns: run_histogram() }
 }
 
-fn no_websockets() -> Box<WebSocketsOutcome> {
+fn empty_websockets() -> Box<WebSocketsOutcome> {
     Box::new(WebSocketsOutcome {
         opened: 0,
         total_opened: 0,
@@ -536,19 +530,19 @@ fn no_websockets() -> Box<WebSocketsOutcome> {
         total_sent: 0,
         pings: 0,
         closes: BTreeMap::new(),
-        open_ns: whole_histogram(),
-        answer_ns: whole_histogram(),
-        pong_ns: whole_histogram(),
+        open_ns: run_histogram(),
+        answer_ns: run_histogram(),
+        pong_ns: run_histogram(),
     })
 }
 
-fn no_arrivals() -> ArrivalsOutcome {
+fn empty_arrivals() -> ArrivalsOutcome {
     ArrivalsOutcome {
         due: 0,
         started: 0,
         late: 0,
-        lateness_ns: whole_histogram(),
-        engine_lateness_ns: whole_histogram(),
+        lateness_ns: run_histogram(),
+        engine_lateness_ns: run_histogram(),
     }
 }
 
@@ -556,25 +550,25 @@ fn empty_client() -> ClientOutcome {
     ClientOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
 }
 
-/// Three significant digits, for the whole run.
-fn whole_histogram() -> Histogram<u64> {
+/// A histogram with three significant digits, for the whole run.
+fn run_histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_max(USUAL_LATENCY_NS, 3)
         .expect("the bounds and the digits are within the limits");
     histogram.auto(true);
     histogram
 }
 
-/// Two significant digits, for one client or one interval.
+/// A histogram with two significant digits, for one client or one interval.
 pub(crate) fn small_histogram() -> Histogram<u32> {
     Histogram::new(2).expect("two digits are within the limits")
 }
 
-fn note<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
-    histogram.record(value_ns).expect("a histogram that resizes itself takes any value");
+fn record_ns<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
+    histogram.record(value_ns).expect("a histogram that resizes itself accepts any value");
 }
 
 pub(crate) fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) {
-    sum.add(other).expect("a histogram that resizes itself takes in any other");
+    sum.add(other).expect("a histogram that resizes itself accepts any other");
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ fn times() -> Times {
     Times::new(5 * SECOND, Duration::from_secs(1), Duration::from_millis(4500), Duration::from_secs(1))
 }
 
-fn answer(ended_ns: u64) -> AnswerNote {
-    AnswerNote {
+fn answer(ended_ns: u64) -> ValidAnswer {
+    ValidAnswer {
         intended_ns: ended_ns - 1000,
         ended_ns,
         latency_ns: 1000,
@@ -32,7 +32,7 @@ fn record(clients: usize) -> Record {
 }
 
 #[test]
-fn only_what_ends_between_the_ramps_counts() {
+fn only_requests_that_end_between_the_ramps_count() {
     let mut record = record(2);
     for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
         record.answered(1, &answer(ended));
@@ -59,7 +59,7 @@ fn only_what_ends_between_the_ramps_counts() {
 }
 
 #[test]
-fn the_time_line_covers_the_length_and_no_more() {
+fn the_time_line_covers_exactly_the_length() {
     let mut record = record(1);
     record.answered(0, &answer(7 * SECOND + 5));
     record.answered(0, &answer(9_500_000_000));
@@ -89,15 +89,15 @@ fn merging_adds_everything() {
 }
 
 #[test]
-fn an_open_load_counts_latency_where_it_was_due_and_answers_where_they_came() {
+fn an_open_load_counts_latency_at_the_due_time_and_answers_at_their_end() {
     let mut record = Record::new(&plan(Some(10.0)), times(), 1);
-    // Due in the window and answered behind it; due before it and answered within; due within and never
-    // started.
+    // One request is due in the window and answered after it, one is due before the window and answered in
+    // it, and one is due in the window and not started.
     record.started(8 * SECOND, 8 * SECOND + 5_000_000, true);
     record
-        .answered(0, &AnswerNote { intended_ns: 8 * SECOND, latency_ns: 2 * SECOND, ..answer(10 * SECOND) });
+        .answered(0, &ValidAnswer { intended_ns: 8 * SECOND, latency_ns: 2 * SECOND, ..answer(10 * SECOND) });
     record.started(5 * SECOND, 5 * SECOND, false);
-    record.answered(0, &AnswerNote { intended_ns: 5 * SECOND, ..answer(7 * SECOND) });
+    record.answered(0, &ValidAnswer { intended_ns: 5 * SECOND, ..answer(7 * SECOND) });
     record.unsent(7 * SECOND);
     assert_eq!((record.requests, record.latency_ns.len(), record.started), (1, 1, 1));
     assert!(record.latency_ns.max() >= 2 * SECOND);
@@ -110,7 +110,7 @@ fn an_open_load_counts_latency_where_it_was_due_and_answers_where_they_came() {
 fn stages_have_their_own_figures() {
     let mut plan = plan(None);
     plan.stages =
-        [1, 3].map(|length| crate::stages::Stage::holding(Duration::from_secs(length), 1.0)).to_vec();
+        [1, 3].map(|length| crate::stages::Stage::constant(Duration::from_secs(length), 1.0)).to_vec();
     let mut record = Record::new(&plan, times(), 1);
     record.answered(0, &answer(5 * SECOND + 5000));
     record.answered(0, &answer(6 * SECOND));
@@ -129,7 +129,7 @@ fn long_runs_have_longer_intervals() {
 }
 
 #[test]
-fn ending_early_cuts_the_window() {
+fn an_early_end_shortens_the_window() {
     let early = times().ended_at(7 * SECOND);
     assert_eq!(early.window(), Duration::from_secs(1));
     for at_ns in [0, 5 * SECOND + 1] {

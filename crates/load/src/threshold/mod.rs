@@ -1,7 +1,8 @@
-//! Thresholds: conditions under which a run fails, such as `p99>200ms`, and by how much they were missed.
+//! Thresholds: conditions under which a run fails, such as `p99>200ms`, and the distance of the figures from
+//! them.
 //!
-//! The same conditions are checked at the end, with the outcome, and during the run, with the data of the
-//! threads ([`ThreadFigures`]).
+//! The conditions are checked at the end with the outcome, and during the run with the figures of the threads
+//! ([`ThreadFigures`]).
 
 use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSocketsOutcome};
 use crate::plan::{Plan, PlannedRequest};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// One threshold: the run fails where it is true.
+/// One threshold: the run fails if it is true.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -23,14 +24,14 @@ pub struct Threshold {
     comparison: Comparison,
     limit: f64,
     unit: Unit,
-    /// The classes of the plan that `urls` names; `None`: the whole run.
+    /// The classes of the plan that match `urls`; `None`: the whole run.
     classes: Option<Vec<usize>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Measure {
     Time(Distribution, Figure),
-    /// All errors, or those of one kind (its place in [`ErrorCounts::by_kind`]).
+    /// All errors, or those of one kind (its index in [`ErrorCounts::by_kind`]).
     Errors(Option<usize>),
     Rate,
     Requests,
@@ -52,10 +53,10 @@ enum Distribution {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Figure {
-    Least,
+    Min,
     Mean,
     Quantile(f64),
-    Most,
+    Max,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,49 +67,49 @@ enum Comparison {
     AtMost,
 }
 
-/// What the figure of a threshold is counted in.
+/// The unit of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds.
     Microseconds,
     /// A share, 0 to 1.
     Share,
-    /// Answers a second.
-    ASecond,
+    /// Answers per second.
+    PerSecond,
     /// A number.
     Count,
 }
 
 impl Unit {
-    /// The unit as it is written in JSON.
+    /// The name of the unit in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Microseconds => "us",
             Unit::Share => "share",
-            Unit::ASecond => "per_second",
+            Unit::PerSecond => "per_second",
             Unit::Count => "count",
         }
     }
 
     fn words(self, value: f64) -> String {
         match self {
-            Unit::Microseconds if value >= 1e6 => format!("{} s", short(value / 1e6)),
-            Unit::Microseconds if value >= 1e3 => format!("{} ms", short(value / 1e3)),
-            Unit::Microseconds => format!("{} us", short(value)),
-            Unit::Share => format!("{} %", short(value * 100.0)),
-            Unit::ASecond => format!("{} a second", short(value)),
-            Unit::Count => short(value),
+            Unit::Microseconds if value >= 1e6 => format!("{} s", three_digits(value / 1e6)),
+            Unit::Microseconds if value >= 1e3 => format!("{} ms", three_digits(value / 1e3)),
+            Unit::Microseconds => format!("{} us", three_digits(value)),
+            Unit::Share => format!("{} %", three_digits(value * 100.0)),
+            Unit::PerSecond => format!("{} a second", three_digits(value)),
+            Unit::Count => three_digits(value),
         }
     }
 }
 
-/// Three significant digits, and all digits of a whole number.
-fn short(value: f64) -> String {
+/// Formats a value with three significant digits; a whole number keeps all its digits.
+fn three_digits(value: f64) -> String {
     let before_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
     let decimals = (3 - before_point).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    crate::digits::thousands_apart(text)
+    crate::digits::with_thousands_separators(text)
 }
 
 /// The outcome of a threshold.
@@ -116,15 +117,15 @@ fn short(value: f64) -> String {
 pub struct Verdict {
     /// The threshold as it was given.
     pub threshold: String,
-    /// Whether the run kept to it.
+    /// Whether the run met the threshold.
     pub is_kept: bool,
-    /// The figure; `None`: nothing was measured, and the threshold counts as missed.
+    /// The figure; `None`: nothing was measured, and the threshold counts as not met.
     pub measured: Option<f64>,
     /// The limit, in the same unit.
     pub limit: f64,
-    /// The unit of both.
+    /// The unit of the figure and of the limit.
     pub unit: Unit,
-    /// Figure, limit and distance in words.
+    /// The figure, the limit and their distance as text.
     pub words: String,
 }
 
@@ -134,18 +135,18 @@ impl fmt::Display for Verdict {
     }
 }
 
-const FORM: &str = "write a threshold such as p99>200ms, errors>0.1%, rate<1000 or p99{/basket}>200ms";
+const SYNTAX: &str = "write a threshold such as p99>200ms, errors>0.1%, rate<1000 or p99{/basket}>200ms";
 
 impl Threshold {
-    /// Reads `MEASURE[{URL}]` `>`, `>=`, `<` or `<=` `LIMIT`.
+    /// Parses `MEASURE[{URL}]` `>`, `>=`, `<` or `<=` `LIMIT`.
     pub fn parse(text: &str) -> Result<Threshold, String> {
         let bad = |reason: &str| format!("{text:?}: {reason}");
         let end = match (text.find('{'), text.find('}')) {
             (None, _) => 0,
             (Some(open), Some(close)) if open < close => close,
-            _ => return Err(bad("a URL stands between { and }")),
+            _ => return Err(bad("a URL must be between { and }")),
         };
-        let at = text[end..].find(['<', '>']).map(|at| at + end).ok_or_else(|| bad(FORM))?;
+        let at = text[end..].find(['<', '>']).map(|at| at + end).ok_or_else(|| bad(SYNTAX))?;
         let (left, right) = (text[..at].trim(), &text[at..]);
         let operators = [
             (">=", Comparison::AtLeast),
@@ -155,23 +156,24 @@ impl Threshold {
         ];
         let known =
             operators.into_iter().find_map(|(sign, is)| right.strip_prefix(sign).map(|rest| (is, rest)));
-        let (comparison, limit) = known.ok_or_else(|| bad(FORM))?;
+        let (comparison, limit) = known.ok_or_else(|| bad(SYNTAX))?;
         let (measure, urls) = match left.split_once('{') {
             None => (left, None),
             Some((measure, rest)) => {
-                let urls = rest.strip_suffix('}').ok_or_else(|| bad("after } comes <, <=, > or >="))?;
+                let urls =
+                    rest.strip_suffix('}').ok_or_else(|| bad("} must be followed by <, <=, > or >="))?;
                 (measure.trim_end(), Some(urls.trim().to_string()))
             }
         };
         let measure = self::measure(measure).map_err(|reason| bad(&reason))?;
         if urls.is_some() && !has_urls(measure) {
-            return Err(bad("of a URL there are latencies, errors, rate and requests"));
+            return Err(bad("only latencies, errors, rate and requests can be limited to a URL"));
         }
         let (limit, unit) = self::limit(limit.trim(), measure).map_err(|reason| bad(&reason))?;
         Ok(Threshold { text: text.to_string(), measure, urls, comparison, limit, unit, classes: None })
     }
 
-    /// Finds the URL of the threshold in the plan.
+    /// Finds the requests of the plan to which the threshold applies.
     pub fn bind(mut self, plan: &Plan) -> Result<Threshold, String> {
         let is_of_messages =
             matches!(self.measure, Measure::Time(Distribution::FirstMessage | Distribution::MessageGap, _));
@@ -186,12 +188,12 @@ impl Threshold {
             return Err(format!("{}: no WebSocket is opened", self.text));
         }
         if self.measure == Measure::Unsent && !plan.is_open() {
-            return Err(format!("{}: only an open load has requests that are due: give a rate", self.text));
+            return Err(format!("{}: only an open load has due requests: set a rate", self.text));
         }
         let Some(urls) = &self.urls else { return Ok(self) };
         let (mut inside, mut outside) = (Vec::new(), std::collections::HashSet::new());
         for request in &plan.requests {
-            match is_named(urls, plan, request) {
+            match matches_urls(urls, plan, request) {
                 true => inside.push(request.class),
                 false => _ = outside.insert(request.class),
             }
@@ -203,42 +205,43 @@ impl Threshold {
         }
         if inside.iter().any(|class| outside.contains(class)) {
             return Err(format!(
-                "{}: the figures of {urls} are not kept apart from those of others",
+                "{}: the figures of {urls} are not separate from those of other requests",
                 self.text
             ));
         }
-        // Where all are meant, the histogram of the whole run has more digits, and a single class has no
-        // other.
+        // If all requests match, the histogram of the whole run is used: it has more digits, and a single
+        // class has no histogram of its own.
         self.classes = (!outside.is_empty()).then_some(inside);
         Ok(self)
     }
 
-    /// The classes of the plan to which it applies, if that is not the whole run.
+    /// The classes of the plan to which the threshold applies; empty for the whole run.
     pub fn classes(&self) -> &[usize] {
         self.classes.as_deref().unwrap_or_default()
     }
 
-    /// Why the threshold can be checked only at the end of the run; `None`: it can be while it continues.
+    /// The reason why the threshold can be checked only at the end of the run; `None`: it can be checked
+    /// during the run.
     pub fn only_at_the_end(&self) -> Option<String> {
         let is_growing = matches!(self.measure, Measure::Requests | Measure::Errors(_))
             && self.unit == Unit::Count
             && matches!(self.comparison, Comparison::Below | Comparison::AtMost);
         (is_growing || self.measure == Measure::Unsent)
-            .then(|| format!("{}: this is known only when the run is over: use --fail-if", self.text))
+            .then(|| format!("{}: this is known only at the end of the run: use --fail-if", self.text))
     }
 
-    /// The outcome of a finished run.
+    /// The verdict on a finished run.
     pub fn judge(&self, outcome: &Outcome) -> Verdict {
         self.judge_figures(&Figures::of(outcome))
     }
 
-    /// The same during a run; `None` as long as nothing was measured or the threshold is kept.
+    /// The same during a run; `None` while nothing was measured or the threshold is met.
     pub fn missed_so_far(&self, figures: &LiveFigures) -> Option<Verdict> {
         let verdict = self.judge_figures(&figures.figures());
         (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
     }
 
-    /// The verdict on a figure that is known already, in the unit of the limit.
+    /// The verdict on a given figure, in the unit of the limit.
     pub fn judge_figure(&self, measured: Option<f64>) -> Verdict {
         let is_kept = measured.is_some_and(|measured| !match self.comparison {
             Comparison::Above => measured > self.limit,
@@ -265,11 +268,11 @@ impl Threshold {
         let distance = (measured - self.limit).abs();
         let limit = self.unit.words(self.limit);
         if distance == 0.0 {
-            return format!("{figure}, just at the limit");
+            return format!("{figure}, exactly the limit");
         }
         let part = match self.limit {
             0.0 => String::new(),
-            limit => format!(", {} %", short(distance / limit * 100.0)),
+            limit => format!(", {} %", three_digits(distance / limit * 100.0)),
         };
         format!("{figure}, {} {side} {limit}{part}", self.unit.words(distance))
     }
@@ -315,7 +318,7 @@ impl Threshold {
                 }
             },
             Measure::Errors(_) if self.unit == Unit::Share => {
-                // Errors of one kind are a share of all requests, too.
+                // The share of one kind of errors is also that in all requests.
                 let all = of_classes(|class| class.errors).unwrap_or_else(|| figures.errors.total());
                 share(errors, requests + all)
             }
@@ -365,15 +368,15 @@ fn measure(text: &str) -> Result<Measure, String> {
     };
     let quantile = || figure.strip_prefix('p')?.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 100.0);
     let figure = match figure {
-        "min" => Figure::Least,
+        "min" => Figure::Min,
         "mean" => Figure::Mean,
-        "max" => Figure::Most,
+        "max" => Figure::Max,
         _ => Figure::Quantile(quantile().ok_or_else(|| {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
-                "{text:?} is not a measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
-                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, \
-                 pong.p99), errors, {}, rate, requests, unsent",
+                "{text:?} is not a measure: use p50, p99.9 or another percentile, min, mean, max (of \
+                 latency, or service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, \
+                 answer.p99, pong.p99), errors, {}, rate, requests, unsent",
                 kinds.join(", ")
             )
         })?),
@@ -384,7 +387,7 @@ fn measure(text: &str) -> Result<Measure, String> {
 fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(unit_at);
-    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is not a limit; {FORM}"))?;
+    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is not a limit; {SYNTAX}"))?;
     let may_be_share = matches!(measure, Measure::Errors(_) | Measure::Unsent);
     match (measure, unit.trim_start()) {
         (Measure::Time(..), "us") => Ok((number, Unit::Microseconds)),
@@ -393,7 +396,7 @@ fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
         (Measure::Time(..), "m") => Ok((number * 60e6, Unit::Microseconds)),
         (Measure::Time(..), _) => Err(format!("{text:?} is not a time: write 200ms, 1.5s or 800us")),
         (_, "%") if may_be_share => Ok((number / 100.0, Unit::Share)),
-        (Measure::Rate, "" | "/s") => Ok((number, Unit::ASecond)),
+        (Measure::Rate, "" | "/s") => Ok((number, Unit::PerSecond)),
         (Measure::Rate, _) => Err(format!("{text:?} is not a rate: write a number of answers a second")),
         (_, "") => Ok((number, Unit::Count)),
         (_, _) if may_be_share => Err(format!("{text:?}: write a number, or a share such as 0.1%")),
@@ -401,9 +404,9 @@ fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
     }
 }
 
-/// Whether a threshold's `[METHOD ]PATH`, or `[METHOD ]URL`, names the request. A `*` at its end stands for
+/// Whether the request matches the threshold's `[METHOD ]PATH` or `[METHOD ]URL`. A `*` at the end matches
 /// any rest.
-fn is_named(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
+fn matches_urls(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
     let (method, place) = match urls.split_once(' ') {
         Some((method, place)) => (Some(method), place.trim_start()),
         None => (None, urls),
@@ -425,14 +428,14 @@ fn is_named(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
 
 fn time_us<T: Counter>(histogram_ns: &Histogram<T>, figure: Figure) -> Option<f64> {
     (!histogram_ns.is_empty()).then(|| match figure {
-        Figure::Least => histogram_ns.min() as f64 / 1e3,
+        Figure::Min => histogram_ns.min() as f64 / 1e3,
         Figure::Mean => histogram_ns.mean() / 1e3,
         Figure::Quantile(percent) => histogram_ns.value_at_quantile(percent / 100.0) as f64 / 1e3,
-        Figure::Most => histogram_ns.max() as f64 / 1e3,
+        Figure::Max => histogram_ns.max() as f64 / 1e3,
     })
 }
 
-/// The data for thresholds.
+/// The figures to which thresholds are applied.
 struct Figures<'a> {
     window: Duration,
     requests: u64,
@@ -447,7 +450,7 @@ struct Figures<'a> {
     unsent_and_due: Option<(u64, u64)>,
 }
 
-/// The figures of classes: of all, or of those that are looked at.
+/// The figures of all classes, or of the checked ones.
 enum Classes<'a> {
     All(&'a [ClassOutcome]),
     Some(&'a BTreeMap<usize, ClassOutcome>),
@@ -518,15 +521,15 @@ impl LiveFigures {
         }
     }
 
-    /// The same without the figures of the other classes.
-    pub fn of_classes(mut self, wanted: &[usize]) -> LiveFigures {
-        self.classes.retain(|class, _| wanted.contains(class));
+    /// Removes the figures of other classes.
+    pub fn of_classes(mut self, classes: &[usize]) -> LiveFigures {
+        self.classes.retain(|class, _| classes.contains(class));
         self
     }
 
-    /// Adds another thread's. The time so far is that of the thread that handed over first, so that no rate
-    /// is too high.
-    fn take_in(&mut self, other: &LiveFigures) {
+    /// Adds the figures of another thread. The counted time is the longest of all threads, so that the rate
+    /// is not overestimated.
+    fn merge(&mut self, other: &LiveFigures) {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
         self.errors.add(&other.errors);
@@ -569,34 +572,34 @@ impl LiveFigures {
     }
 }
 
-/// What the threads hand over during a run, if it is wanted: copies of their whole histograms, a few
-/// times a second.
+/// The figures that the threads publish during a run, if the caller requests it: copies of their histograms,
+/// a few times per second.
 #[derive(Debug, Default)]
 pub struct ThreadFigures {
-    /// Set by the caller before the run.
-    pub wanted: AtomicBool,
+    /// Set by the caller before the run to request the figures.
+    pub is_requested: AtomicBool,
     threads: Mutex<Vec<Option<LiveFigures>>>,
 }
 
 impl ThreadFigures {
-    /// The figures of all threads together; `None` before the first handed any over.
+    /// The sum of the figures of all threads; `None` before the first publication.
     pub fn sum(&self) -> Option<LiveFigures> {
-        // Only complete figures are put in, so those of a thread that panicked are valid.
+        // Only complete figures are stored, so that the data is valid after a panic of a thread.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut threads = threads.iter().flatten();
         let mut sum = threads.next()?.clone();
-        threads.for_each(|other| sum.take_in(other));
+        threads.for_each(|other| sum.merge(other));
         Some(sum)
     }
 
-    pub(crate) fn hand_over(&self, thread: usize, record: &Record, now_ns: u64) {
-        if !self.wanted.load(Ordering::Relaxed) {
+    pub(crate) fn publish(&self, thread: usize, record: &Record, now_ns: u64) {
+        if !self.is_requested.load(Ordering::Relaxed) {
             return;
         }
         self.put(thread, LiveFigures::of(record, now_ns));
     }
 
-    /// Takes the figures of one of several threads, or machines, in the place of those that it gave before.
+    /// Replaces the figures of a thread or a machine.
     pub fn put(&self, place: usize, figures: LiveFigures) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if threads.len() <= place {

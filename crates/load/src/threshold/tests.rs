@@ -1,7 +1,7 @@
-//! Thresholds: valid and invalid thresholds, and their outcomes for known figures.
+//! Tests of valid and invalid thresholds, and of their verdicts on known figures.
 
 use super::*;
-use crate::record::{AnswerNote, Times};
+use crate::record::{Times, ValidAnswer};
 use crate::target::Target;
 use proptest::prelude::*;
 
@@ -18,7 +18,8 @@ fn plan() -> Plan {
     Plan { requests, ..Plan::of_one(target, "/") }
 }
 
-/// 10 s in which class n had 100 answers of (n + 1) x 100 ms, and class 2 five time limits as well.
+/// The figures of 10 s in which class n had 100 answers of (n + 1) x 100 ms, and class 2 also had five
+/// timeouts.
 fn figures(plan: &Plan) -> LiveFigures {
     let times = Times::new(0, Duration::ZERO, Duration::from_secs(10), Duration::ZERO);
     let mut record = Record::new(plan, times, 1);
@@ -27,8 +28,9 @@ fn figures(plan: &Plan) -> LiveFigures {
             let latency_ns = (class as u64 + 1) * 100 * MS;
             let ended_ns = 1000 * MS + number;
             let (bytes, body_bytes, service_ns, intended_ns) = (10, 5, latency_ns, ended_ns - latency_ns);
-            let note = AnswerNote { intended_ns, ended_ns, latency_ns, service_ns, class, bytes, body_bytes };
-            record.answered(0, &note);
+            let valid =
+                ValidAnswer { intended_ns, ended_ns, latency_ns, service_ns, class, bytes, body_bytes };
+            record.answered(0, &valid);
         }
     }
     for _ in 0..5 {
@@ -51,16 +53,16 @@ fn judged(text: &str) -> Verdict {
 }
 
 #[test]
-fn figures_that_are_known_miss_by_what_is_said() {
+fn known_figures_have_the_stated_distance() {
     for (text, words) in [
         ("p99>200ms", "300 ms, 100 ms above 200 ms, 50 %"),
         ("p99 > 0.2s", "300 ms, 100 ms above 200 ms, 50 %"),
-        ("max>=300ms", "300 ms, just at the limit"),
+        ("max>=300ms", "300 ms, exactly the limit"),
         ("errors>1%", "1.64 %, 0.639 % above 1 %, 63.9 %"),
         ("errors>4", "5, 1 above 4, 25 %"),
         ("timeout>0", "5, 5 above 0"),
         ("rate<40", "30 a second, 10 a second below 40 a second, 25 %"),
-        ("requests<=300", "300, just at the limit"),
+        ("requests<=300", "300, exactly the limit"),
         ("p50{/basket}>150ms", "200 ms, 50 ms above 150 ms, 33.3 %"),
         ("p50{POST /basket}>150ms", "300 ms, 150 ms above 150 ms, 100 %"),
         ("p50{http://shop.example/b*}>150ms", "200 ms, 50 ms above 150 ms, 33.3 %"),
@@ -69,7 +71,7 @@ fn figures_that_are_known_miss_by_what_is_said() {
     ] {
         let verdict = judged(text);
         assert!(!verdict.is_kept, "{text}: {}", verdict.words);
-        // Histograms keep two or three digits, and say the largest value that is meant.
+        // Histograms have two or three digits, and return the highest equivalent value.
         let rounded = verdict.words.replace("302 ms", "300 ms").replace("101 ms", "100 ms");
         let rounded = rounded.replace("50.5 %", "50 %").replace("50.1 %", "50 %").replace("201 ms", "200 ms");
         assert_eq!(rounded.split(',').next(), words.split(',').next(), "{text}: {}", verdict.words);
@@ -81,7 +83,7 @@ fn figures_that_are_known_miss_by_what_is_said() {
 }
 
 #[test]
-fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
+fn a_met_threshold_shows_its_figure_and_a_missing_figure_fails() {
     for text in ["p99>400ms", "p99{/}>150ms", "errors>2%", "errors{/}>0", "rate<30", "requests<300", "tls>0"]
     {
         assert!(judged(text).is_kept, "{text}: {}", judged(text).words);
@@ -92,7 +94,7 @@ fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
     let threshold = Threshold::parse("handshake.p99>1s").expect("a threshold");
     assert!(
         threshold.missed_so_far(&figures(&plan)).is_none(),
-        "a run is not ended for what is not there yet"
+        "a run is not ended while a figure is missing"
     );
 }
 
@@ -100,7 +102,7 @@ fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
 fn the_threads_are_added_up() {
     let plan = plan();
     let mut sum = figures(&plan);
-    sum.take_in(&figures(&plan));
+    sum.merge(&figures(&plan));
     let judge =
         |text: &str| Threshold::parse(text).expect("a threshold").judge_figures(&sum.figures()).measured;
     assert_eq!(judge("requests<1"), Some(600.0));
@@ -109,7 +111,7 @@ fn the_threads_are_added_up() {
 }
 
 #[test]
-fn what_is_no_threshold_is_refused_with_what_to_write() {
+fn invalid_thresholds_are_refused_with_a_hint() {
     for (text, words) in [
         ("", "p99>200ms"),
         ("p99", "p99>200ms"),
@@ -136,7 +138,7 @@ fn what_is_no_threshold_is_refused_with_what_to_write() {
     let mut together = plan();
     together.requests.iter_mut().for_each(|request| request.class = 0);
     let threshold = Threshold::parse("p99{/}>1s").expect("a threshold");
-    assert!(threshold.bind(&together).is_err_and(|error| error.contains("not kept apart")));
+    assert!(threshold.bind(&together).is_err_and(|error| error.contains("not separate")));
     for text in ["requests<5", "errors<=5", "unsent>0"] {
         assert!(Threshold::parse(text).expect("a threshold").only_at_the_end().is_some(), "{text}");
     }
@@ -145,12 +147,12 @@ fn what_is_no_threshold_is_refused_with_what_to_write() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+    fn any_text_is_parsed_or_refused(text in "\\PC{0,40}") {
         let _ = Threshold::parse(&text);
     }
 
     #[test]
-    fn any_text_of_the_letters_of_thresholds_is_read_or_refused(text in "[pemrs0-9.{}/<>=% ]{0,24}") {
+    fn any_text_of_threshold_characters_is_parsed_or_refused(text in "[pemrs0-9.{}/<>=% ]{0,24}") {
         if let Ok(threshold) = Threshold::parse(&text) {
             let plan = plan();
             if let Ok(threshold) = threshold.bind(&plan) {

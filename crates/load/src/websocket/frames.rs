@@ -1,17 +1,17 @@
-//! Frames (RFC 6455, section 5): those of a server are parsed as they arrive, and those of a client are
+//! WebSocket frames (RFC 6455, section 5): frames of a server are parsed in parts, and frames of a client are
 //! masked.
 //!
-//! Messages are counted, not kept: one of any length costs no memory.
+//! Messages are counted and not stored, so that a long message needs no memory.
 
 use super::WrongFrame;
 use super::utf8::Utf8Check;
 
 /// The longest payload of a control frame.
 const MOST_CONTROL_BYTES: u64 = 125;
-/// The longest beginning of a frame of a server: two bytes, and a length of eight.
+/// The longest head of a frame of a server: two bytes, and a length of eight bytes.
 const MOST_HEAD_BYTES: usize = 10;
 
-/// The kinds of frames.
+/// The opcodes of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opcode {
     Continuation = 0,
@@ -34,33 +34,33 @@ impl Opcode {
     }
 }
 
-/// What a server has sent.
+/// A received message or control frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// The last byte of a message.
+    /// A message is complete.
     Message,
     Ping(Vec<u8>),
     Pong(Vec<u8>),
-    /// The last frame of the connection: its code, if it has one, and its reason.
+    /// A close frame: its code, if it has one, and its reason.
     Close(Option<u16>, String),
 }
 
-/// Parses the frames of a server, in pieces of any size.
+/// Parses the frames of a server, in parts of any size.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
     head: [u8; MOST_HEAD_BYTES],
     head_length: usize,
     frame: Option<Frame>,
-    /// The message that has begun and not ended; true: a text.
+    /// The type of the incomplete message, if any; true: text.
     message: Option<bool>,
     utf8: Utf8Check,
     control: Vec<u8>,
-    /// Bytes of messages, without those of frames.
+    /// The payload bytes of messages.
     pub(crate) payload_bytes: u64,
     is_closed: bool,
 }
 
-/// A frame whose payload comes.
+/// A frame whose payload is being received.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     opcode: Opcode,
@@ -69,20 +69,20 @@ struct Frame {
 }
 
 impl FrameReader {
-    /// Takes the next bytes; bytes after a close frame are ignored.
+    /// Processes the next bytes; bytes after a close frame are ignored.
     pub(crate) fn take(&mut self, bytes: &[u8], received: &mut Vec<Received>) -> Result<(), WrongFrame> {
         let mut rest = bytes;
         while !self.is_closed {
             let Some(frame) = &mut self.frame else {
                 match self.take_head(rest)? {
-                    Some(behind) => rest = behind,
+                    Some(after) => rest = after,
                     None => return Ok(()),
                 }
                 continue;
             };
             let taken = usize::try_from(frame.left).unwrap_or(usize::MAX).min(rest.len());
-            let (part, behind) = rest.split_at(taken);
-            rest = behind;
+            let (part, after) = rest.split_at(taken);
+            rest = after;
             frame.left -= taken as u64;
             let frame = *frame;
             if frame.opcode.is_control() {
@@ -102,25 +102,25 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Takes bytes of a frame's beginning; `Some` when it is whole, with what follows it.
+    /// Processes bytes of a frame's head; returns the bytes after the head when it is complete.
     fn take_head<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, WrongFrame> {
         let mut rest = bytes;
         loop {
             if self.head_length >= 2 {
                 self.check_beginning()?;
-                if self.head_length == self.wanted_head() {
+                if self.head_length == self.needed_head_bytes() {
                     self.begin_frame()?;
                     return Ok(Some(rest));
                 }
             }
-            let Some((&byte, behind)) = rest.split_first() else { return Ok(None) };
-            rest = behind;
+            let Some((&byte, after)) = rest.split_first() else { return Ok(None) };
+            rest = after;
             self.head[self.head_length] = byte;
             self.head_length += 1;
         }
     }
 
-    fn wanted_head(&self) -> usize {
+    fn needed_head_bytes(&self) -> usize {
         match self.head[1] & 0x7f {
             127 => 10,
             126 => 4,
@@ -128,25 +128,25 @@ impl FrameReader {
         }
     }
 
-    /// Invalid values of the first two bytes.
+    /// Checks the first two bytes.
     fn check_beginning(&self) -> Result<(), WrongFrame> {
         let [first, second, ..] = self.head;
         if first & 0x70 != 0 {
             return Err(WrongFrame::ReservedBits);
         }
-        let opcode = Opcode::of(first & 0x0f).ok_or(WrongFrame::UnknownKind)?;
+        let opcode = Opcode::of(first & 0x0f).ok_or(WrongFrame::UnknownOpcode)?;
         if second & 0x80 != 0 {
             return Err(WrongFrame::Masked);
         }
         if opcode.is_control() && first & 0x80 == 0 {
-            return Err(WrongFrame::ControlInPieces);
+            return Err(WrongFrame::FragmentedControl);
         }
         if opcode.is_control() && u64::from(second) > MOST_CONTROL_BYTES {
             return Err(WrongFrame::LongControl);
         }
         match opcode {
-            Opcode::Continuation if self.message.is_none() => Err(WrongFrame::NothingToContinue),
-            Opcode::Text | Opcode::Binary if self.message.is_some() => Err(WrongFrame::BegunAnew),
+            Opcode::Continuation if self.message.is_none() => Err(WrongFrame::UnexpectedContinuation),
+            Opcode::Text | Opcode::Binary if self.message.is_some() => Err(WrongFrame::MissingContinuation),
             _ => Ok(()),
         }
     }
@@ -154,16 +154,16 @@ impl FrameReader {
     fn begin_frame(&mut self) -> Result<(), WrongFrame> {
         let length = match (self.head_length, self.head) {
             (4, [_, _, high, low, ..]) => match u64::from(u16::from_be_bytes([high, low])) {
-                ..126 => return Err(WrongFrame::LengthForm),
+                ..126 => return Err(WrongFrame::InvalidLength),
                 length => length,
             },
             (10, [_, _, long @ ..]) => match u64::from_be_bytes(long) {
                 length @ 0x1_0000..=0x7fff_ffff_ffff_ffff => length,
-                _ => return Err(WrongFrame::LengthForm),
+                _ => return Err(WrongFrame::InvalidLength),
             },
             _ => u64::from(self.head[1]),
         };
-        let opcode = Opcode::of(self.head[0] & 0x0f).ok_or(WrongFrame::UnknownKind)?;
+        let opcode = Opcode::of(self.head[0] & 0x0f).ok_or(WrongFrame::UnknownOpcode)?;
         if matches!(opcode, Opcode::Text | Opcode::Binary) {
             self.message = Some(opcode == Opcode::Text);
             self.utf8 = Utf8Check::default();
@@ -189,28 +189,28 @@ impl FrameReader {
         }
     }
 
-    /// The bytes of the frame's beginning that has come so far, for messages about it.
+    /// The received bytes of the frame's head, for error messages.
     pub(crate) fn beginning(&self) -> &[u8] {
         &self.head[..self.head_length.clamp(2, MOST_HEAD_BYTES)]
     }
 }
 
-/// The code and the reason of a close frame (section 5.5.1).
+/// Parses the code and the reason of a close frame (section 5.5.1).
 fn read_close(payload: &[u8]) -> Result<(Option<u16>, String), WrongFrame> {
     let (code, reason) = match payload {
         [] => return Ok((None, String::new())),
-        [_] => return Err(WrongFrame::CloseWithHalfCode),
+        [_] => return Err(WrongFrame::TruncatedCloseCode),
         [high, low, reason @ ..] => (u16::from_be_bytes([*high, *low]), reason),
     };
-    // Section 7.4, and what IANA has registered since.
+    // The codes of section 7.4, and those that were registered later with IANA.
     if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
-        return Err(WrongFrame::CloseWithWrongCode);
+        return Err(WrongFrame::InvalidCloseCode);
     }
     let reason = std::str::from_utf8(reason).map_err(|_| WrongFrame::NotUtf8)?;
     Ok((Some(code), reason.to_string()))
 }
 
-/// Adds a whole frame of a client, masked with this key (section 5.3).
+/// Appends a complete frame of a client, masked with this key (section 5.3).
 pub(crate) fn append_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], key: [u8; 4]) {
     out.push(0x80 | opcode as u8);
     match payload.len() {
@@ -230,7 +230,7 @@ pub(crate) fn append_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], ke
     mask(&mut out[start..], key);
 }
 
-/// Masks bytes, or takes their mask away.
+/// Masks or unmasks bytes.
 fn mask(bytes: &mut [u8], key: [u8; 4]) {
     let word = u64::from_ne_bytes([key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3]]);
     let (words, rest) = bytes.as_chunks_mut::<8>();
@@ -263,7 +263,7 @@ mod tests {
         out
     }
 
-    /// What frames mostly begin with, and anything else.
+    /// Usual first bytes of frames, and arbitrary ones.
     fn first_byte() -> impl Strategy<Value = u8> {
         let usual = prop::sample::select(&[0x81, 0x01, 0x80, 0x00, 0x82, 0x89][..]);
         prop_oneof![6 => usual, 1 => any::<u8>()]
@@ -291,7 +291,7 @@ mod tests {
         ]
         .concat();
         let (received, payload_bytes) = read(&[&bytes]).expect("good frames");
-        let wanted = [
+        let expected = [
             Received::Message,
             Received::Ping(b"p".to_vec()),
             Received::Message,
@@ -300,28 +300,28 @@ mod tests {
             Received::Pong(Vec::new()),
             Received::Close(Some(1000), "bye".to_string()),
         ];
-        assert_eq!(received, wanted);
+        assert_eq!(received, expected);
         assert_eq!(payload_bytes, 5 + 5 + 4 + 300 + 70_000);
     }
 
     #[test]
-    fn every_wrong_frame_is_told_apart() {
+    fn every_invalid_frame_has_its_own_error() {
         let masked = [0x81, 0x81, 1, 2, 3, 4, 5];
         for (bytes, wrong) in [
             (masked.to_vec(), WrongFrame::Masked),
             (frame(0xc1, b"x"), WrongFrame::ReservedBits),
-            (frame(0x83, b"x"), WrongFrame::UnknownKind),
-            (frame(0x09, b"x"), WrongFrame::ControlInPieces),
+            (frame(0x83, b"x"), WrongFrame::UnknownOpcode),
+            (frame(0x09, b"x"), WrongFrame::FragmentedControl),
             (frame(0x89, &[0; 126]), WrongFrame::LongControl),
-            (vec![0x82, 126, 0, 5], WrongFrame::LengthForm),
-            (vec![0x82, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], WrongFrame::LengthForm),
-            (vec![0x82, 127, 0x80, 0, 0, 0, 0, 1, 0, 0], WrongFrame::LengthForm),
-            (frame(0x80, b"x"), WrongFrame::NothingToContinue),
-            ([frame(0x01, b"x"), frame(0x82, b"y")].concat(), WrongFrame::BegunAnew),
+            (vec![0x82, 126, 0, 5], WrongFrame::InvalidLength),
+            (vec![0x82, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], WrongFrame::InvalidLength),
+            (vec![0x82, 127, 0x80, 0, 0, 0, 0, 1, 0, 0], WrongFrame::InvalidLength),
+            (frame(0x80, b"x"), WrongFrame::UnexpectedContinuation),
+            ([frame(0x01, b"x"), frame(0x82, b"y")].concat(), WrongFrame::MissingContinuation),
             (frame(0x81, &[0xff]), WrongFrame::NotUtf8),
             ([frame(0x01, &[0xc3]), frame(0x80, b"")].concat(), WrongFrame::NotUtf8),
-            (frame(0x88, &[3]), WrongFrame::CloseWithHalfCode),
-            (frame(0x88, &[3, 0xed]), WrongFrame::CloseWithWrongCode),
+            (frame(0x88, &[3]), WrongFrame::TruncatedCloseCode),
+            (frame(0x88, &[3, 0xed]), WrongFrame::InvalidCloseCode),
             (frame(0x88, &[3, 0xe8, 0xff]), WrongFrame::NotUtf8),
         ] {
             assert_eq!(read(&[&bytes]), Err(wrong), "{bytes:02x?}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_masked_example_of_the_standard_is_written() {
+    fn the_masked_example_of_the_standard_is_encoded() {
         let mut out = Vec::new();
         append_frame(&mut out, Opcode::Text, b"Hello", [0x37, 0xfa, 0x21, 0x3d]);
         // RFC 6455, section 5.7.
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_mean_the_same(
+        fn the_result_does_not_depend_on_the_pieces(
             frames in prop::collection::vec(
                 (first_byte(),
                  prop::collection::vec(any::<u8>(), 0..140)),

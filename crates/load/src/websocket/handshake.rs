@@ -1,4 +1,4 @@
-//! The opening handshake: the request, and whether the answer opens a WebSocket (RFC 6455, section 4).
+//! The opening handshake: the fields of the request, and the check of the answer (RFC 6455, section 4).
 
 use super::WrongHandshake;
 use base64::Engine as _;
@@ -6,16 +6,16 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 use touchstone_http::response::ResponseHead;
 
-/// The name of the field with the client's key, as it is written in a prepared request.
+/// The name of the field with the client's key, as written in a prepared request.
 const KEY_FIELD: &[u8] = b"\r\nSec-WebSocket-Key: ";
 /// The length of a key: 16 bytes in base64.
 const KEY_LENGTH: usize = 24;
-/// The placeholder in a prepared request until it is sent.
+/// The placeholder for the key in a prepared request.
 const NO_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
-/// The text that a server appends to the key (section 1.3).
+/// The constant that a server appends to the key (section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The fields of a request that asks for a WebSocket.
+/// The fields of a request that opens a WebSocket.
 pub(crate) fn handshake_fields() -> [(String, String); 4] {
     [
         ("Connection", "Upgrade"),
@@ -26,7 +26,7 @@ pub(crate) fn handshake_fields() -> [(String, String); 4] {
     .map(|(name, value)| (name.to_string(), value.to_string()))
 }
 
-/// Writes a key into a prepared request, and returns what the server must answer with it.
+/// Writes a key into a prepared request; returns the expected Sec-WebSocket-Accept.
 pub(super) fn set_key(request: &mut [u8], random: [u8; 16]) -> String {
     let key = STANDARD.encode(random);
     let place = request.windows(KEY_FIELD.len()).position(|bytes| bytes == KEY_FIELD);
@@ -38,7 +38,7 @@ pub(super) fn set_key(request: &mut [u8], random: [u8; 16]) -> String {
     STANDARD.encode(Sha1::new().chain_update(key.as_bytes()).chain_update(GUID).finalize())
 }
 
-/// Whether an answer of 101 opens a WebSocket.
+/// Checks whether an answer with status 101 opens a WebSocket.
 pub(super) fn check(head: &ResponseHead, accept: &str, protocols: &[String]) -> Result<(), WrongHandshake> {
     let has_token = |name: &[u8], token: &str| {
         let values = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_handshake_is_told_apart() {
+    fn every_invalid_handshake_has_its_own_error() {
         let verdict = |fields: &str| {
             let mut head = ResponseHead::new();
             let text = format!("HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n");

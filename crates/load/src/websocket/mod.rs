@@ -1,5 +1,5 @@
-//! WebSockets (RFC 6455), the client's side, without input and output: the handshake, the frames, and what a
-//! client does on an open one. The engine's side is in [`crate::websocket_connection`].
+//! The client's side of WebSockets (RFC 6455), without input and output: the handshake, the frames, and the
+//! messages of a client. The engine's side is in [`crate::websocket_connection`].
 
 mod frames;
 mod handshake;
@@ -9,38 +9,38 @@ mod utf8;
 pub(crate) use handshake::handshake_fields;
 pub(crate) use session::{Fault, ReceiveOutcome, WebSocket, WebSocketEvent, WebSocketOutput, WebSocketSetup};
 
-/// How a server can break the protocol.
+/// A violation of the protocol in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongFrame {
     Masked,
     ReservedBits,
-    UnknownKind,
-    ControlInPieces,
+    UnknownOpcode,
+    FragmentedControl,
     LongControl,
-    LengthForm,
-    NothingToContinue,
-    BegunAnew,
+    InvalidLength,
+    UnexpectedContinuation,
+    MissingContinuation,
     NotUtf8,
-    CloseWithHalfCode,
-    CloseWithWrongCode,
+    TruncatedCloseCode,
+    InvalidCloseCode,
 }
 
 impl WrongFrame {
     const ALL: [WrongFrame; 11] = [
         WrongFrame::Masked,
         WrongFrame::ReservedBits,
-        WrongFrame::UnknownKind,
-        WrongFrame::ControlInPieces,
+        WrongFrame::UnknownOpcode,
+        WrongFrame::FragmentedControl,
         WrongFrame::LongControl,
-        WrongFrame::LengthForm,
-        WrongFrame::NothingToContinue,
-        WrongFrame::BegunAnew,
+        WrongFrame::InvalidLength,
+        WrongFrame::UnexpectedContinuation,
+        WrongFrame::MissingContinuation,
         WrongFrame::NotUtf8,
-        WrongFrame::CloseWithHalfCode,
-        WrongFrame::CloseWithWrongCode,
+        WrongFrame::TruncatedCloseCode,
+        WrongFrame::InvalidCloseCode,
     ];
 
-    /// Its place among all, for [`WrongFrame::at`].
+    /// The index for [`WrongFrame::at`].
     pub(crate) fn place(self) -> usize {
         self as usize
     }
@@ -49,29 +49,29 @@ impl WrongFrame {
         WrongFrame::ALL.get(place).copied()
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             WrongFrame::Masked => "a frame of the server is masked",
-            WrongFrame::ReservedBits => "a frame has a reserved bit set, and no extension was agreed upon",
-            WrongFrame::UnknownKind => "a frame is of a kind that does not exist",
-            WrongFrame::ControlInPieces => "a ping, pong or close frame is a fragment",
+            WrongFrame::ReservedBits => "a frame has a reserved bit set, and no extension was negotiated",
+            WrongFrame::UnknownOpcode => "a frame has an unknown opcode",
+            WrongFrame::FragmentedControl => "a ping, pong or close frame is a fragment",
             WrongFrame::LongControl => "a ping, pong or close frame has more than 125 bytes",
-            WrongFrame::LengthForm => "the length of a frame is not in its shortest form, or too large",
-            WrongFrame::NothingToContinue => "a frame continues a message, and none had begun",
-            WrongFrame::BegunAnew => "a message begins before the one before it has ended",
-            WrongFrame::NotUtf8 => "a text is not UTF-8",
-            WrongFrame::CloseWithHalfCode => "a close frame has one byte of a code",
-            WrongFrame::CloseWithWrongCode => "a close frame has a code that may not be sent",
+            WrongFrame::InvalidLength => "the length of a frame is not in its shortest form, or too large",
+            WrongFrame::UnexpectedContinuation => "a continuation frame does not follow a fragment",
+            WrongFrame::MissingContinuation => "a message begins before the end of the previous message",
+            WrongFrame::NotUtf8 => "a text message is not UTF-8",
+            WrongFrame::TruncatedCloseCode => "the code of a close frame has only one byte",
+            WrongFrame::InvalidCloseCode => "a close frame has an invalid code",
         }
     }
 
-    /// The code that the client closes with (RFC 6455, section 7.4.1).
+    /// The client's close code (RFC 6455, section 7.4.1).
     pub(crate) fn close_code(self) -> u16 {
         if self == WrongFrame::NotUtf8 { 1007 } else { 1002 }
     }
 }
 
-/// Why an answer of 101 opens no WebSocket (RFC 6455, section 4.1).
+/// The reason why an answer with status 101 does not open a WebSocket (RFC 6455, section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongHandshake {
     Upgrade,
@@ -88,7 +88,7 @@ impl WrongHandshake {
         WrongHandshake::Protocol,
     ];
 
-    /// Its place among all, for [`WrongHandshake::at`].
+    /// The index for [`WrongHandshake::at`].
     pub(crate) fn place(self) -> usize {
         self as usize
     }
@@ -97,7 +97,7 @@ impl WrongHandshake {
         WrongHandshake::ALL.get(place).copied()
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             WrongHandshake::Upgrade => "101 without Connection: Upgrade and Upgrade: websocket",
             WrongHandshake::Accept => "101 without the right Sec-WebSocket-Accept",

@@ -1,6 +1,6 @@
-//! Whether a text that comes in parts is UTF-8.
+//! The check whether a text in parts is UTF-8.
 
-/// Looks at the parts of one text; a character may be cut in two.
+/// Checks the parts of one text; a character may be divided between parts.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Utf8Check {
     partial: [u8; 4],
@@ -8,12 +8,12 @@ pub(crate) struct Utf8Check {
 }
 
 impl Utf8Check {
-    /// Takes the next part; false: it cannot be UTF-8.
+    /// Processes the next part; returns false if the text is not UTF-8.
     pub(crate) fn take(&mut self, part: &[u8]) -> bool {
         let mut rest = part;
         while self.length > 0 {
-            let Some((&byte, behind)) = rest.split_first() else { return true };
-            rest = behind;
+            let Some((&byte, after)) = rest.split_first() else { return true };
+            rest = after;
             self.partial[self.length] = byte;
             self.length += 1;
             match std::str::from_utf8(&self.partial[..self.length]) {
@@ -34,7 +34,7 @@ impl Utf8Check {
         }
     }
 
-    /// Whether the text may end here.
+    /// Whether the last character is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.length == 0
     }
@@ -52,7 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_mean_the_same_as_the_whole(text: String, bytes: Vec<u8>, piece in 1usize..5) {
+        fn the_result_does_not_depend_on_the_parts(text: String, bytes: Vec<u8>, piece in 1usize..5) {
             for whole in [text.as_bytes(), &bytes, &[text.as_bytes(), &bytes].concat()] {
                 let parts: Vec<&[u8]> = whole.chunks(piece).collect();
                 prop_assert_eq!(is_utf8(&parts), std::str::from_utf8(whole).is_ok());

@@ -1,5 +1,4 @@
-//! A small server for the tests: one thread a connection, and a script that says what each request is
-//! answered with.
+//! A small server for the tests, with one thread per connection and a script that answers the requests.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -10,18 +9,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use touchstone_load::{Plan, Target};
 
-/// What happens to the connection after an answer.
+/// The action on the connection after an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// It is kept.
+    /// The connection is kept.
     Keep,
-    /// It is closed in the orderly way.
+    /// The connection is closed.
     Close,
-    /// It is reset.
+    /// The connection is reset.
     Reset,
 }
 
-/// One request as the script sees it.
+/// A received request.
 pub struct Request {
     /// The request line.
     pub line: String,
@@ -29,13 +28,13 @@ pub struct Request {
     pub fields: Vec<String>,
     /// The body, by its Content-Length.
     pub body: Vec<u8>,
-    /// How many requests came before it on this connection.
+    /// The number of earlier requests on this connection.
     pub before: u64,
 }
 
 /// A running server; its threads end with the test's process.
 pub struct Server {
-    /// Where it listens.
+    /// The address of the server.
     pub address: SocketAddr,
     requests: Arc<AtomicU64>,
     connections: Arc<AtomicU64>,
@@ -47,7 +46,7 @@ impl Server {
         Server::start_on("127.0.0.1:0", script).expect("the loopback interface is there")
     }
 
-    /// Starts a server on a given address, if it can be had.
+    /// Starts a server on the given address, if it is available.
     pub fn start_on(
         address: &str,
         script: impl Fn(&Request, &mut TcpStream) -> After + Send + Sync + 'static,
@@ -55,7 +54,7 @@ impl Server {
         Server::on_listener(TcpListener::bind(address).ok()?, Duration::ZERO, script)
     }
 
-    /// Starts a server on a listener that is there already, and begins to accept after a while.
+    /// Starts a server on an existing listener, and accepts connections after a delay.
     pub fn on_listener(
         listener: TcpListener,
         pause: Duration,
@@ -84,12 +83,12 @@ impl Server {
         Plan::of_one(Target::plain(self.address, &self.address.to_string()), path)
     }
 
-    /// Requests that came whole.
+    /// The number of completely received requests.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
 
-    /// Connections that were accepted.
+    /// The number of accepted connections.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
@@ -143,7 +142,7 @@ fn read_request(reader: &mut BufReader<TcpStream>, before: u64) -> Option<Reques
     Some(Request { line: lines.pop()?, fields, body, before })
 }
 
-/// Writes; a client that has gone away is no concern of the server's.
+/// Writes to the client. Errors are ignored, because the client may have closed the connection.
 pub fn write(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
 }

@@ -1,4 +1,5 @@
-//! One WebSocket of a client from its handshake to its end: what is sent and when, and what was received.
+//! One WebSocket of a client, from its handshake to its end: the schedule of sent messages, and the received
+//! messages.
 
 use super::frames::{FrameReader, Opcode, Received, append_frame};
 use super::handshake::{check, set_key};
@@ -10,55 +11,55 @@ use std::sync::Arc;
 use std::time::Duration;
 use touchstone_http::response::{Parsed, ResponseHead, parse_response_head};
 
-/// The most bytes of this side that wait for the socket before messages that are due wait, too.
+/// The most unsent bytes; due messages wait while there are more.
 const MOST_UNSENT_BYTES: usize = 4 * 1024 * 1024;
-/// How long a message waits then before it is tried again.
+/// The time after which a waiting message is tried again.
 const UNSENT_PAUSE_NS: u64 = 1_000_000;
-/// The most messages that wait for their answers; the answers to more are counted and not timed.
+/// The most messages whose answer times are measured at the same time; further answers are only counted.
 const MOST_UNANSWERED: usize = 65_536;
-/// The most pings that wait for their pongs.
+/// The most pings without a pong.
 const MOST_PINGS: usize = 1024;
-/// The code of an orderly end (RFC 6455, section 7.4.1).
-const NORMAL: u16 = 1000;
-/// The server is going away, which is a normal close too.
+/// The code of a normal closure (RFC 6455, section 7.4.1).
+const NORMAL_CLOSURE: u16 = 1000;
+/// The server is going away, which counts as a normal closure.
 const GOING_AWAY: u16 = 1001;
-/// A close frame without a code; never on the wire.
+/// The code for a close frame without a code; it is never sent.
 pub(crate) const NO_CODE: u16 = 1005;
 
-/// What all WebSockets of one request of the plan share.
+/// The common part of all WebSockets of one request of the plan.
 #[derive(Debug)]
 pub(crate) struct WebSocketSetup {
     pub(crate) plan: WebSocketPlan,
-    /// The message of each send, where it is the same every time.
+    /// The message that is sent, if it does not vary.
     pub(crate) message: Arc<[u8]>,
-    /// The values of Sec-WebSocket-Protocol that are offered.
+    /// The offered values of Sec-WebSocket-Protocol.
     pub(crate) protocols: Vec<String>,
 }
 
-/// How far a WebSocket is.
+/// The state of a WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
-    /// There is none.
+    /// There is no WebSocket.
     #[default]
     None,
-    /// It was asked for.
-    Asked,
+    /// The handshake was sent.
+    Handshake,
     Open,
     /// The client has sent its close frame.
     Closing,
 }
 
-/// Something to be noted down.
+/// An event to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WebSocketEvent {
     /// The handshake is done.
     Opened,
     Sent,
-    /// A message arrived; the time since the previous message, if there was one.
+    /// A message was received; the time since the previous message, if there was one.
     Message {
         gap_ns: Option<u64>,
     },
-    /// The answer to a message arrived; the time since the message was due.
+    /// The answer to a message was received; the time since the message was due.
     Answered {
         answer_ns: u64,
     },
@@ -69,33 +70,33 @@ pub(crate) enum WebSocketEvent {
     },
 }
 
-/// What a WebSocket brings about: bytes for the server, and notes.
+/// The output of a WebSocket: bytes for the server, and events.
 #[derive(Debug, Default)]
 pub(crate) struct WebSocketOutput {
     pub(crate) out: Vec<u8>,
-    pub(crate) notes: Vec<WebSocketEvent>,
+    pub(crate) events: Vec<WebSocketEvent>,
 }
 
-/// What becomes of a WebSocket after received bytes.
+/// The state of a WebSocket after received bytes were processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReceiveOutcome {
     Continue,
-    /// The server has answered otherwise; these bytes are the beginning of that answer.
+    /// The server has sent another answer than 101; these bytes are its beginning.
     Refused(Vec<u8>),
     Ended(WebSocketEnd),
 }
 
-/// How a WebSocket ended.
+/// The end of a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WebSocketEnd {
-    /// The server's code; [`NO_CODE`] without one.
+    /// The server's close code; [`NO_CODE`] without one.
     pub(crate) code: u16,
     pub(crate) reason: String,
-    /// All messages that were wanted had come, and the code is an orderly one.
+    /// All expected messages were received, and the code is a normal one.
     pub(crate) is_complete: bool,
 }
 
-/// What was wrong.
+/// An error of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     NotHttp,
@@ -117,21 +118,21 @@ pub(crate) struct WebSocket {
     bytes: u64,
     sent: u64,
     received: u64,
-    /// When the messages were due whose answers are still to come.
+    /// The due times of the messages without an answer.
     unanswered: VecDeque<u64>,
-    is_overfull: bool,
+    is_untimed: bool,
     pings: VecDeque<(u64, u64)>,
     pings_sent: u64,
     next_send_ns: u64,
     next_ping_ns: u64,
     last_message_ns: Option<u64>,
-    /// Since when the server has had something to do.
+    /// The time since which the server has to act.
     progress_ns: u64,
 }
 
 impl WebSocket {
-    /// Writes a key into a request that is about to be sent, and waits for its answer.
-    pub(crate) fn ask(
+    /// Starts the handshake: writes a key into the request, which is about to be sent.
+    pub(crate) fn start_handshake(
         &mut self,
         setup: &Arc<WebSocketSetup>,
         message: Option<&[u8]>,
@@ -143,7 +144,7 @@ impl WebSocket {
         key[8..].copy_from_slice(&random.next().to_be_bytes());
         let head = std::mem::take(&mut self.head);
         *self = WebSocket {
-            phase: Phase::Asked,
+            phase: Phase::Handshake,
             setup: Some(setup.clone()),
             message: message.map_or_else(|| setup.message.clone(), Arc::from),
             accept: set_key(request, key),
@@ -152,7 +153,7 @@ impl WebSocket {
         };
     }
 
-    /// What a server answers to open it.
+    /// The answer of a server that opens the WebSocket.
     pub(crate) fn opening_answer(&self) -> String {
         format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -161,7 +162,7 @@ impl WebSocket {
         )
     }
 
-    /// Whether what is received is for the WebSocket.
+    /// Whether received bytes belong to the WebSocket.
     pub(crate) fn is_active(&self) -> bool {
         self.phase != Phase::None
     }
@@ -171,17 +172,17 @@ impl WebSocket {
         matches!(self.phase, Phase::Open | Phase::Closing)
     }
 
-    /// Its connection is closed.
-    pub(crate) fn forget(&mut self) {
+    /// Resets the state after the connection was closed.
+    pub(crate) fn reset(&mut self) {
         self.phase = Phase::None;
     }
 
-    /// Bytes received, and those of them that were in messages.
+    /// The number of received bytes, and of those in messages.
     pub(crate) fn received_bytes(&self) -> (u64, u64) {
         (self.bytes, self.frames.payload_bytes)
     }
 
-    /// The beginning of the frame that was read last.
+    /// A text with the beginning of the last frame.
     pub(crate) fn frame_beginning(&self) -> String {
         let shown: Vec<String> = self.frames.beginning().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("a frame that begins with {}", shown.join(" "))
@@ -191,11 +192,11 @@ impl WebSocket {
         self.setup.as_ref().map(|setup| setup.plan)
     }
 
-    fn wanted(&self) -> Option<u64> {
-        self.plan().and_then(|plan| plan.wanted())
+    fn expected_messages(&self) -> Option<u64> {
+        self.plan().and_then(|plan| plan.expected_messages())
     }
 
-    /// Takes received bytes. Messages before a fault are counted.
+    /// Processes received bytes. Messages before an error are counted.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -203,7 +204,7 @@ impl WebSocket {
         websocket_output: &mut WebSocketOutput,
         random: &mut Random,
     ) -> Result<ReceiveOutcome, Fault> {
-        if self.phase != Phase::Asked {
+        if self.phase != Phase::Handshake {
             return self.take_frames(bytes, now_ns, websocket_output, random);
         }
         self.head_bytes.extend_from_slice(bytes);
@@ -223,7 +224,7 @@ impl WebSocket {
                     self.open(now_ns, websocket_output, random);
                     return self.take_frames(&frames, now_ns, websocket_output, random);
                 }
-                // An interim answer: another follows.
+                // An interim answer: another answer follows.
                 100..=199 => {
                     self.bytes += length as u64;
                     self.head_bytes.drain(..length);
@@ -240,7 +241,7 @@ impl WebSocket {
         let Some(plan) = self.plan() else { return };
         self.phase = Phase::Open;
         self.progress_ns = now_ns;
-        websocket_output.notes.push(WebSocketEvent::Opened);
+        websocket_output.events.push(WebSocketEvent::Opened);
         self.next_ping_ns = plan.ping_every.map_or(u64::MAX, |every| now_ns + every.as_nanos() as u64);
         self.next_send_ns = u64::MAX;
         if plan.sends == Some(0) {
@@ -251,7 +252,7 @@ impl WebSocket {
         } else {
             self.send(now_ns, websocket_output, random);
         }
-        self.on_time(now_ns, 0, websocket_output, random);
+        self.on_timer(now_ns, 0, websocket_output, random);
     }
 
     fn may_send(&self) -> bool {
@@ -259,12 +260,12 @@ impl WebSocket {
         self.phase == Phase::Open && sends.is_none_or(|sends| self.sent < sends)
     }
 
-    /// Sends the client's message, which was due then.
+    /// Sends the client's message, which was due at this time.
     fn send(&mut self, due_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         let is_binary = self.plan().is_some_and(|plan| plan.is_binary);
         let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
         append_frame(&mut websocket_output.out, opcode, &self.message, key(random));
-        websocket_output.notes.push(WebSocketEvent::Sent);
+        websocket_output.events.push(WebSocketEvent::Sent);
         self.sent += 1;
         if self.plan().is_some_and(|plan| !plan.waits_for_answers()) {
             return;
@@ -272,8 +273,8 @@ impl WebSocket {
         if self.unanswered.is_empty() {
             self.progress_ns = self.progress_ns.max(due_ns);
         }
-        self.is_overfull |= self.unanswered.len() >= MOST_UNANSWERED;
-        if !self.is_overfull {
+        self.is_untimed |= self.unanswered.len() >= MOST_UNANSWERED;
+        if !self.is_untimed {
             self.unanswered.push_back(due_ns);
         }
     }
@@ -293,7 +294,7 @@ impl WebSocket {
             match event {
                 Received::Message => self.take_message(now_ns, websocket_output, random),
                 Received::Ping(payload) => {
-                    websocket_output.notes.push(WebSocketEvent::Ping);
+                    websocket_output.events.push(WebSocketEvent::Ping);
                     if self.phase == Phase::Open {
                         append_frame(&mut websocket_output.out, Opcode::Pong, &payload, key(random));
                     }
@@ -323,13 +324,13 @@ impl WebSocket {
         self.progress_ns = now_ns;
         let gap_ns = self.last_message_ns.map(|last_ns| now_ns.saturating_sub(last_ns));
         self.last_message_ns = Some(now_ns);
-        websocket_output.notes.push(WebSocketEvent::Message { gap_ns });
+        websocket_output.events.push(WebSocketEvent::Message { gap_ns });
         if let Some(due_ns) = self.unanswered.pop_front() {
             websocket_output
-                .notes
+                .events
                 .push(WebSocketEvent::Answered { answer_ns: now_ns.saturating_sub(due_ns) });
         }
-        if self.wanted().is_some_and(|wanted| wanted > 0 && self.received >= wanted) {
+        if self.expected_messages().is_some_and(|expected| expected > 0 && self.received >= expected) {
             self.close(now_ns, websocket_output, random);
         } else if self.plan().is_some_and(|plan| plan.sends_after_answers()) && self.may_send() {
             self.send(now_ns, websocket_output, random);
@@ -341,7 +342,7 @@ impl WebSocket {
         let Ok(number) = <[u8; 8]>::try_from(payload).map(u64::from_be_bytes) else { return };
         let Some(place) = self.pings.iter().position(|(ping, _)| *ping == number) else { return };
         if let Some((_, at_ns)) = self.pings.drain(..=place).next_back() {
-            websocket_output.notes.push(WebSocketEvent::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
+            websocket_output.events.push(WebSocketEvent::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
         }
     }
 
@@ -357,32 +358,38 @@ impl WebSocket {
             let echo = echo.as_ref().map_or(&[][..], |code| &code[..]);
             append_frame(&mut websocket_output.out, Opcode::Close, echo, key(random));
         }
-        let has_all = self.wanted().is_none_or(|wanted| self.received >= wanted);
+        let has_all = self.expected_messages().is_none_or(|expected| self.received >= expected);
         let code = code.unwrap_or(NO_CODE);
-        let is_complete = has_all && matches!(code, NORMAL | GOING_AWAY | NO_CODE);
+        let is_complete = has_all && matches!(code, NORMAL_CLOSURE | GOING_AWAY | NO_CODE);
         WebSocketEnd { code, reason, is_complete }
     }
 
-    /// Begins the end of an open WebSocket.
+    /// Sends the close frame of an open WebSocket.
     pub(crate) fn close(&mut self, now_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         if self.phase == Phase::Open {
-            append_frame(&mut websocket_output.out, Opcode::Close, &NORMAL.to_be_bytes(), key(random));
+            append_frame(
+                &mut websocket_output.out,
+                Opcode::Close,
+                &NORMAL_CLOSURE.to_be_bytes(),
+                key(random),
+            );
             (self.phase, self.progress_ns) = (Phase::Closing, now_ns);
         }
     }
 
-    /// Whether it is open and only the end of the run closes it.
+    /// Whether it is open and the client closes it only at the end of the run.
     pub(crate) fn is_endless(&self) -> bool {
         self.phase == Phase::Open && self.plan().is_some_and(|plan| plan.is_endless())
     }
 
-    /// The next moment at which something is due; the end of time where nothing is.
+    /// The time of the next due message or ping; `u64::MAX` if there is none.
     pub(crate) fn next_ns(&self) -> u64 {
         if self.phase == Phase::Open { self.next_send_ns.min(self.next_ping_ns) } else { u64::MAX }
     }
 
-    /// Sends due messages and pings; this many bytes already wait for the socket. Returns when to look again.
-    pub(crate) fn on_time(
+    /// Sends due messages and pings; returns the time of the next call. `unsent_bytes` is the number of bytes
+    /// that wait for the socket.
+    pub(crate) fn on_timer(
         &mut self,
         now_ns: u64,
         unsent_bytes: usize,
@@ -422,16 +429,16 @@ impl WebSocket {
         self.next_ns()
     }
 
-    /// Whether the server has taken longer than this for the awaited message.
-    pub(crate) fn is_too_late(&self, now_ns: u64, timeout_ns: u64) -> bool {
+    /// Whether the server has exceeded the time limit for the expected message or close frame.
+    pub(crate) fn has_timed_out(&self, now_ns: u64, timeout_ns: u64) -> bool {
         let is_awaited = self.phase == Phase::Closing
             || !self.unanswered.is_empty()
-            || self.wanted().is_some_and(|wanted| self.received < wanted);
+            || self.expected_messages().is_some_and(|expected| self.received < expected);
         is_awaited && now_ns.saturating_sub(self.progress_ns) > timeout_ns
     }
 }
 
-/// A new key for each frame (section 5.3).
+/// A random masking key for a frame (section 5.3).
 fn key(random: &mut Random) -> [u8; 4] {
     let [a, b, c, d, ..] = random.next().to_be_bytes();
     [a, b, c, d]

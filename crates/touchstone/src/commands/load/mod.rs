@@ -492,7 +492,7 @@ pub fn run(arguments: Arguments) -> Exit {
     let progress = Progress::default();
     let watch = thresholds.watch();
     watch.begin(&progress);
-    let load = match maker.generator().prepare(&plan, watch.wanted(), &interrupt) {
+    let load = match maker.generator().prepare(&plan, watch.checked_classes(), &interrupt) {
         Ok(load) => load,
         Err(error) => return refuse(&error.0),
     };

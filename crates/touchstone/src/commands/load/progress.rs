@@ -41,7 +41,7 @@ fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, watch: &AbortW
         if interrupt.load(Ordering::Relaxed) {
             progress.stop.store(true, Ordering::Relaxed);
         }
-        watch.look(progress);
+        watch.check(progress);
         if last.elapsed() < each {
             continue;
         }

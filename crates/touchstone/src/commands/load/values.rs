@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn stages_hold_or_go_from_one_value_to_another() {
         let Ok(StageList(list)) = stages("10s:100, 500ms:0-50.5,1m:0") else { panic!("good stages") };
-        assert_eq!(list[0], Stage::holding(Duration::from_secs(10), 100.0));
+        assert_eq!(list[0], Stage::constant(Duration::from_secs(10), 100.0));
         assert_eq!(list[1], Stage { length: Duration::from_millis(500), from: 0.0, to: 50.5 });
-        assert_eq!(list[2], Stage::holding(Duration::from_secs(60), 0.0));
+        assert_eq!(list[2], Stage::constant(Duration::from_secs(60), 0.0));
         for bad in ["", "10s", "10s:", "10s:a", "x:1", "10s:1-", "10s:inf", "10s:5,"] {
             assert!(stages(bad).is_err(), "{bad}");
         }
