@@ -191,8 +191,8 @@ impl ControlApi {
         match &request.fields.if_match {
             None => Err(fails(
                 428,
-                "a change requires If-Match with the ETag that was read, so that the change of another client \
-                 is not lost",
+                "a change requires If-Match with the ETag that was read, so that the change of another \
+                 client is not lost",
             )),
             Some(tags) if contains_tag(tags, &tag) => Ok(()),
             Some(_) => {

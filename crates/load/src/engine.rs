@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
-use touchstone_session::{Script, StepMemory};
+use touchstone_session::{Script, StepCache};
 
 /// Events taken from the kernel in one call.
 const EVENTS_AT_ONCE: usize = 256;
@@ -110,7 +110,7 @@ pub(crate) struct Engine<'a> {
     /// The last head that answered each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
     /// What the step of each request of the plan remembers.
-    pub(crate) memories: Vec<StepMemory>,
+    pub(crate) step_caches: Vec<StepCache>,
     /// The buffer of every receive, and the buffer of the decrypted bytes.
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
@@ -183,7 +183,7 @@ impl<'a> Engine<'a> {
             timer,
             timer_ns: u64::MAX,
             heads: plan.requests.iter().map(|_| ResponseHead::new()).collect(),
-            memories: plan.requests.iter().map(|_| StepMemory::default()).collect(),
+            step_caches: plan.requests.iter().map(|_| StepCache::default()).collect(),
             buffer: vec![0; plan.receive_buffer_bytes],
             plaintext: Vec::new(),
             stream_events: Vec::new(),

@@ -10,7 +10,7 @@ use crate::target::Target;
 use std::io::Write;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h3::qpack;
-use touchstone_session::{Place, Script, State, Template, has_variables};
+use touchstone_session::{RequestPart, Script, State, Template, has_variables};
 
 /// A request that varies, in all its forms.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl RequestTemplate {
         }
         let form =
             |path: Template, request: &PlannedRequest| FormTemplate::compile(plan, request, script, path);
-        let path = compiled(&request.path, Place::Target, script)?;
+        let path = compiled(&request.path, RequestPart::Target, script)?;
         let redirected = match redirects {
             false => None,
             true => {
@@ -134,7 +134,7 @@ fn is_grpc(request: &PlannedRequest) -> bool {
     request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc)
 }
 
-fn compiled(text: &str, place: Place, script: &Script) -> Result<Template, PlanError> {
+fn compiled(text: &str, place: RequestPart, script: &Script) -> Result<Template, PlanError> {
     Template::compile(text, place, |name| script.variable(name)).map_err(|error| PlanError(error.0))
 }
 
@@ -152,7 +152,7 @@ impl FormTemplate {
             Some(body) if is_grpc(request) => Some(Template::text(body)),
             // Bytes that are no text have no variables in them.
             Some(body) => Some(match std::str::from_utf8(body) {
-                Ok(text) => compiled(text, Place::Body, script)?,
+                Ok(text) => compiled(text, RequestPart::Body, script)?,
                 Err(_) => Template::text(body),
             }),
         };
@@ -178,7 +178,7 @@ impl FormTemplate {
         };
         let all = header_fields(plan, request, target, connections);
         if let Some((_, value)) = all.iter().find(|field| is_cookie(field)) {
-            form.cookie = Some(compiled(value, Place::Field, script)?);
+            form.cookie = Some(compiled(value, RequestPart::Field, script)?);
         }
         let fields: Vec<Field> =
             all.into_iter().filter(|field| !is_cookie(field) && !is_length(field)).collect();
@@ -297,7 +297,7 @@ fn head(version: HttpVersion, fields: &[Field], script: &Script) -> Result<Templ
     let mut head = Template::text(format!(" {}\r\n", version.name()).as_bytes());
     for (name, value) in fields {
         head.append(&Template::text(format!("{name}: ").as_bytes()));
-        head.append(&compiled(value, Place::Field, script)?);
+        head.append(&compiled(value, RequestPart::Field, script)?);
         head.append(&Template::text(b"\r\n"));
     }
     Ok(head)
@@ -320,10 +320,13 @@ fn multiplexed(
     let is_host = |name: &str| name.eq_ignore_ascii_case("host");
     for (name, value) in fields.iter().filter(|(name, _)| is_host(name)) {
         debug_assert!(is_host(name));
-        all.push((b":authority".as_slice().into(), compiled(value, Place::Field, script)?));
+        all.push((b":authority".as_slice().into(), compiled(value, RequestPart::Field, script)?));
     }
     for (name, value) in fields.iter().filter(|(name, _)| !is_host(name)) {
-        all.push((name.to_ascii_lowercase().into_bytes().into(), compiled(value, Place::Field, script)?));
+        all.push((
+            name.to_ascii_lowercase().into_bytes().into(),
+            compiled(value, RequestPart::Field, script)?,
+        ));
     }
     Ok(all)
 }

@@ -25,9 +25,9 @@ pub(crate) struct RetainedAnswer {
 #[derive(Default)]
 pub(crate) struct RetainedParts {
     hasher: Option<Sha256>,
-    wants_body: bool,
+    keeps_body: bool,
     body: Vec<u8>,
-    wants_fields: bool,
+    keeps_fields: bool,
     /// The fields of HTTP/2 and 3.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// The fields are in the head of HTTP/1.
@@ -41,9 +41,9 @@ impl RetainedAnswer {
     pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
         let step = request.step.as_ref();
         self.parts.hasher = request.expected.body_sha256.map(|_| Sha256::new());
-        self.parts.wants_body = step.is_some_and(|step| step.wants_body());
+        self.parts.keeps_body = step.is_some_and(|step| step.reads_body());
         let is_grpc = request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc);
-        self.parts.wants_fields = step.is_some() || keeps_cookies || is_grpc;
+        self.parts.keeps_fields = step.is_some() || keeps_cookies || is_grpc;
         self.parts.messages = request.messages.map(MessageReader::new);
         self.parts.is_http1 = request.blocks.is_empty();
         self.parts.body.clear();
@@ -109,7 +109,7 @@ impl FieldSource for RetainedAnswer {
 impl RetainedParts {
     /// Takes a header section of HTTP/2 or 3.
     pub(crate) fn take_section(&mut self, fields: &FieldList) {
-        if self.wants_fields {
+        if self.keeps_fields {
             let pair = |field| (fields.name(field).to_vec(), fields.value(field).to_vec());
             self.fields.extend(fields.fields().iter().map(pair));
         }
@@ -124,7 +124,7 @@ impl BodySink for RetainedParts {
         if let Some(messages) = &mut self.messages {
             messages.take(part);
         }
-        if self.wants_body {
+        if self.keeps_body {
             let room = MAXIMUM_KEPT_BYTES - self.body.len().min(MAXIMUM_KEPT_BYTES);
             self.body.extend_from_slice(&part[..part.len().min(room)]);
         }

@@ -140,7 +140,7 @@ fn what_does_not_hold_is_an_error_of_its_own() {
     plan.request_limit = Some(40);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors_by_kind.assertion), (20, 20));
-    assert_eq!(outcome.error_reasons[0].reason, "this does not hold: json $.ok == true");
+    assert_eq!(outcome.error_reasons[0].reason, "the assertion is false: json $.ok == true");
     assert_eq!(outcome.error_reasons[0].first_answer.as_deref(), Some("{\"ok\":false}"));
 }
 
