@@ -3,9 +3,9 @@
 
     scripts/bench.py TOUCHSTONE [--works NAME,...] [--sut NAME=PATH ...] [--runs N] [--json FILE]
 
-Each work is a run of `touchstone bench`: all systems that can do it take turns on the same processor, with
-the same load. The table has the processor time of a request of each server, counted by the kernel over all
-processes of the server, and the ratio of ours to theirs: below 1.00 touchstone spends less. --sut takes
+Each work is a run of `touchstone bench`: all systems with its capabilities take turns on the same processor,
+with the same load. The table has the processor time of a request of each server, counted by the kernel over
+all processes of the server, and the ratio of ours to theirs: below 1.00 touchstone needs less. --sut names
 another executable of a system, for example nginx=/opt/nginx/sbin/nginx. --list names the works. The reports
 of the runs are kept in results/.
 """
@@ -63,7 +63,7 @@ PAGE = """\
 name = "{name}"
 title = "{title}"
 description = "a file of {bytes} bytes"
-source = "ours: a page of the size of SPICE, the smallest answer that is common, and a large one"
+source = "ours: a page of the size of SPICE, a small answer, and a large one"
 mixes = [{{ clients = 1 }}, {{ clients = 64 }}]
 
 [mix]
@@ -117,14 +117,14 @@ def page_suite(name, directory):
 
 
 def installed(program):
-    """The systems that are installed, as `touchstone systems` says. It asks each for its version."""
+    """The installed systems, from `touchstone systems`, which runs each to get its version."""
     text = subprocess.run([program, "systems"], capture_output=True, text=True).stdout
     is_there = lambda line: "not installed" not in line and "is missing" not in line
     return {line.split(" ")[0] for line in text.splitlines() if is_there(line)}
 
 
 def measure(program, name, there, paths, runs, scratch):
-    """Runs a work; returns the result and the part that counts, or why there is none."""
+    """Runs a work; returns the result and the compared part, or the reason why there is none."""
     clients = "1,64"
     if name in PAGES:
         suite, systems, part = page_suite(name, scratch), PAGES[name][5], None
@@ -176,8 +176,8 @@ def main():
     parser.add_argument("--works", default=every, help="only these, separated by commas")
     parser.add_argument("--sut", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    parser.add_argument("--list", action="store_true", help="name the works")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures to this file")
+    parser.add_argument("--list", action="store_true", help="print the names of the works")
     options = parser.parse_args()
     if options.list:
         print("\n".join([*PAGES, *SUITES]))

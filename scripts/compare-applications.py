@@ -4,17 +4,16 @@
     make applications                           those that are named below
     scripts/compare-applications.py [--binary FILE] [--isolated] [--pages N] [APPLICATION ...]
 
-An application is GROUP:ARTIFACT:VERSION of a WAR, or the file of one. GROUP:ARTIFACT:VERSION:TYPE!PATH is one
+An application is GROUP:ARTIFACT:VERSION of a WAR, or a WAR file. GROUP:ARTIFACT:VERSION:TYPE!PATH is a WAR
 within an archive, for example of a distribution.
 
-Each application runs here and in two Tomcats of the same kind. All three get the same requests in the same
-order: those for web.xml's paths and for the WAR's pages, which are then followed through links, frames,
-scripts, images and forms, which are sent as they stand. A difference is one in status, fields or body. What
-differs between the two Tomcats (session identifiers, random numbers) may differ here, clock times may, and
-nothing else may. A page that is different whenever it is asked for may be as far from Tomcat's as these are
-from each other.
+Each application runs here and in two identical Tomcats. All three receive the same requests in the same
+order: those for the paths of web.xml and for the pages of the WAR, then those for links, frames, scripts,
+images and forms, which are sent unchanged. A difference is a different status, field or body. Values that
+differ between the two Tomcats (session identifiers, random numbers) and clock times may differ. A page that
+is different at each request may differ from Tomcat's as much as these differ from each other.
 
-Exit codes: 0 no difference, 1 some, 3 something that it takes is missing.
+Exit codes: 0 no difference, 1 differences, 3 a requirement is missing.
 """
 
 import argparse
@@ -43,7 +42,7 @@ TOMCAT = "apache-tomcat-11.0.25"
 JETTY = "org.eclipse.jetty:jetty-distribution:10.0.0.beta1:tar.gz!" \
     "jetty-distribution-10.0.0.beta1/demo-base/webapps/"
 
-# The examples of Tomcat's own distribution, those that the tests use, and others of Maven Central.
+# The examples of the distribution of Tomcat, the applications of the tests, and others of Maven Central.
 APPLICATIONS = ["examples", *(f"{JETTY}{name}.war" for name in (
     "async-rest", "javadoc-proxy", "test", "test-jaas", "test-jndi", "test-spec")), *"""
     org.jolokia:jolokia-war:1.7.2
@@ -104,7 +103,7 @@ def fetch(artifact, directory):
 
 
 def read_entry(archive, entry):
-    """The bytes of an entry of an archive; None: there is none."""
+    """The bytes of an entry of an archive; None if it is missing."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as opened:
             return opened.read(entry) if entry in opened.namelist() else None
@@ -212,7 +211,7 @@ error_text = false
 
 
 def is_old(war):
-    """Whether Tomcat has to convert it: its classes or pages, or its libraries, use the old names."""
+    """Whether Tomcat must convert it: its classes, pages or libraries use the old package names."""
     with zipfile.ZipFile(war) as archive:
         texts = []
         for entry in archive.namelist():
@@ -232,7 +231,7 @@ def tomcat(directory, program, war):
     for name in ("web.xml", "catalina.properties"):
         shutil.copy(program / "conf" / name, directory / "conf")
     shutil.copy(war, directory / ("webapps-javaee" if is_old(war) else "webapps") / "app.war")
-    # Error pages there contain only the status, as ours with `error_text = false`.
+    # Error pages contain only the status, as with `error_text = false` here.
     (directory / "conf/server.xml").write_text(f"""<Server port="-1"><Service name="Catalina">
 <Connector address="127.0.0.1" port="{port}" protocol="HTTP/1.1" maxPostSize="2097152"/>
 <Engine name="Catalina" defaultHost="localhost"><Host name="localhost" appBase="webapps">
@@ -284,7 +283,7 @@ class Page(html.parser.HTMLParser):
 
 
 def next_requests(target, answer):
-    """The requests that an answer leads to, within the application."""
+    """The requests for the links of an answer within the application."""
     _, fields, body = answer
     found = [("GET", value, None) for name, value in fields if name == "location"]
     kind = dict(fields).get("content-type", "")
@@ -309,7 +308,7 @@ def next_requests(target, answer):
 # --- The comparison.
 
 def differs(first, second, ours):
-    """What differs of ours from the first, where the first and the second are alike; None: nothing."""
+    """The difference of ours from the first if the first and the second are equal; None if there is none."""
     if ours[0] != first[0] and first[0] == second[0]:
         return f"status {ours[0]} instead of {first[0]}"
     for what, one, other, own in (("field", fields_as_text(first), fields_as_text(second),
@@ -332,7 +331,7 @@ def fields_as_text(answer):
 
 
 def first_place(one, other, own):
-    """The first place where ours differs from the first and the second does not."""
+    """The first position at which ours differs from the first and the second does not."""
     words, others, owns = (WORD.findall(text) for text in (one, other, own))
     random = [False] * (len(words) + 1)
     for kind, start, end, _, _ in difflib.SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
@@ -354,7 +353,7 @@ def distance(one, other):
 
 
 def is_random(servers, target, own):
-    """Whether Tomcat's own answers are as far from each other as ours is from the nearest of them."""
+    """Whether the answers of the Tomcats differ as much as ours differs from the nearest of them."""
     samples = [server.ask("GET", own_target(server, target, servers))[2]
                for _ in range(3) for server in servers[1:]]
     among = max(distance(samples[0], other) for other in samples[1:])
@@ -362,7 +361,7 @@ def is_random(servers, target, own):
 
 
 def first_requests(war):
-    """Where a crawl begins: the start page, and what no link may lead to, paths of web.xml and pages."""
+    """The first requests of a crawl: the start page, the paths of web.xml, and the pages."""
     targets = ["/app/"]
     with zipfile.ZipFile(war) as archive:
         names = archive.namelist()
@@ -378,7 +377,7 @@ def first_requests(war):
 
 
 def crawl(servers, most, war):
-    """Asks all servers the same; the number of requests, and what differs."""
+    """Sends the same requests to all servers; returns their number, and the differences."""
     waiting, known, differences, count = first_requests(war), set(), [], 0
     while waiting and count < most:
         method, target, body = waiting.pop(0)
@@ -397,7 +396,7 @@ def crawl(servers, most, war):
 
 
 def own_target(server, target, servers):
-    """The target with the server's own session in the place of the first Tomcat's."""
+    """The target with the session of the server instead of that of the first Tomcat."""
     theirs, own = servers[1].cookies.get("JSESSIONID"), server.cookies.get("JSESSIONID")
     return target.replace(theirs, own) if theirs and own else target
 
@@ -435,8 +434,8 @@ def compare(artifact, war, arguments, program):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", type=pathlib.Path, default=TARGET / "release/touchstone")
-    parser.add_argument("--isolated", action="store_true", help="in a process of its own")
-    parser.add_argument("--pages", type=int, default=300, help="at most so many requests for each")
+    parser.add_argument("--isolated", action="store_true", help="run in a separate process")
+    parser.add_argument("--pages", type=int, default=300, help="the maximum number of requests for each")
     parser.add_argument("applications", nargs="*",
                         help="GROUP:ARTIFACT:VERSION[:TYPE!PATH], or the file of a WAR")
     arguments = parser.parse_args()

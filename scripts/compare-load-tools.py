@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds `touchstone load` against other load tools on one server, and prints the tables of docs/load.md.
+"""Compares `touchstone load` with other load tools on one server, and prints the tables of docs/load.md.
 
     scripts/compare-load-tools.py [--binary target/release/touchstone] [--seconds 5] [--rounds 3] [--write]
     scripts/compare-load-tools.py --parts closed,open
 
-The server is `touchstone serve` with one file, on the first processor; each tool has the last one to itself.
-The tools take turns in each round; a figure is the median of the rounds. What a tool costs is the processor
+The server is `touchstone serve` with one file, on the first processor; each tool runs alone on the last one.
+The tools take turns in each round; a figure is the median of the rounds. The cost of a tool is the processor
 time that the kernel counted for it, divided by its answers.
 
 | part     | what is measured |
@@ -17,11 +17,11 @@ time that the kernel counted for it, divided by its answers.
 | values   | sessions in which each request takes 0, 1 or 5 values from its answer |
 | sockets  | 16 WebSockets with a server by the Python package websockets, each message answered, beside k6 |
 
-Tools that are not installed are left out, and said: wrk and h2load (Debian packages wrk, nghttp2-client), k6
-and vegeta (scripts/setup.sh --rivals, with Go), oha (cargo install oha). --write puts the tables into
+Tools that are not installed are omitted and reported: wrk and h2load (Debian packages wrk, nghttp2-client),
+k6 and vegeta (scripts/setup.sh --rivals, with Go), oha (cargo install oha). --write puts the tables into
 docs/load.md.
 
-Exit codes: 0 measured, 1 a tool failed, 3 something that it takes is missing.
+Exit codes: 0 measured, 1 a tool failed, 3 a requirement is missing.
 """
 
 import argparse
@@ -51,7 +51,7 @@ FILE_BYTES = 1024
 
 
 class Server:
-    """The server, with plain HTTP and, beside it, TLS with HTTP/2 and HTTP/3."""
+    """The server, with plain HTTP, and with TLS for HTTP/2 and HTTP/3."""
 
     def __init__(self, binary, scratch, core):
         root = scratch / "site"
@@ -101,14 +101,14 @@ class Server:
 
 
 def run(command, core, seconds, text=None, environment=None):
-    """The output of a tool on its processor, and the processor time that it took."""
+    """The output of a tool on its processor, and its processor time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(
         ["taskset", "-c", str(core), *command], input=text, capture_output=True, text=True, check=False,
         timeout=seconds * 6 + 60, env=os.environ | (environment or {}),
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Thresholds and errors of tools have exit codes of their own; figures are what counts.
+    # Exit codes of tools for thresholds and errors are ignored: only the figures are used.
     if not ended.stdout.strip():
         print(f"{' '.join(command[:3])}: {ended.stderr.strip()[:400]}", file=sys.stderr)
         sys.exit(1)
@@ -117,7 +117,7 @@ def run(command, core, seconds, text=None, environment=None):
 
 
 def milliseconds(text):
-    """What wrk and h2load write: 1.23ms, 456us, 2s."""
+    """The seconds of a time of wrk and h2load: 1.23ms, 456us, 2s."""
     number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text.strip()).groups()
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 
@@ -127,7 +127,7 @@ def figures(rate, used, answers, p50, p95, p99):
     return {"rate": rate, "cost": cost, "p50": p50, "p95": p95, "p99": p99}
 
 
-# Each tool: (server, core, seconds, rate or None, version) -> figures, or None where it cannot do that.
+# Each tool: (server, core, seconds, rate or None, version) -> figures, or None if it does not support that.
 
 
 def touchstone(options, server, core, seconds, rate, version="1.1"):
@@ -249,7 +249,7 @@ def installed():
         if name == "touchstone load" or shutil.which(name):
             there[name] = tool
         else:
-            print(f"compare-load-tools: {name} is not installed: it is left out", file=sys.stderr)
+            print(f"compare-load-tools: {name} is not installed: it is omitted", file=sys.stderr)
     return there
 
 
@@ -304,7 +304,7 @@ def open_load(options, server):
 
 
 def stall(options, server):
-    """Of 10 s the server stands still for 2: a fifth of what is due waits, for up to 2 s, evenly spread."""
+    """The server is stopped for 2 of 10 s: a fifth of the requests wait for up to 2 s, evenly distributed."""
     def measure(tool):
         stopper = threading.Thread(target=server.stand_still)
         stopper.start()
@@ -315,7 +315,7 @@ def stall(options, server):
     kept, options.rounds = options.rounds, 1
     found = rounds(options, measure)
     options.rounds = kept
-    # The slowest fifth is spread evenly over 0 to 2 s, so that 95 % arrived within 1.5 s, 99 % within 1.9 s.
+    # The slowest fifth is distributed evenly over 0 to 2 s, so 95 % arrive within 1.5 s, 99 % within 1.9 s.
     within = lambda percent: max(0.0, (STALL - (100 - percent) / 100 * STALL_RUN)) * 1000
     rows = [[name, three(of["p50"]), three(of["p95"]), three(of["p99"])] for name, of in found.items()]
     rows.append(["the truth", "below 1", three(within(95)), three(within(99))])
@@ -338,7 +338,7 @@ def versions(options, server):
 
 
 def values(options, server):
-    """Each request of a session takes so many values from its answer, and sends the first of them back."""
+    """Each request of a session extracts this number of values from its answer, and sends the first back."""
     costs = {}
     for _ in range(options.rounds):
         for kind, count in [("json", 0), ("json", 1), ("json", 5), ("regex", 1), ("header", 1)]:
@@ -406,7 +406,7 @@ SOCKETS = 16
 
 
 def sockets(options, server):
-    """Each client sends the next message when the last one is answered; CPU is that of the tool."""
+    """Each client sends the next message after the answer to the last one; CPU is that of the tool."""
     python = TARGET / "websockets/bin/python"
     if not python.exists():
         missing("there is no WebSocket server: run scripts/setup-websockets.sh")
@@ -434,7 +434,7 @@ def sockets(options, server):
             command = ["k6", "run", f"--summary-export={summary}", str(script)]
             _, used = run(command, options.core, seconds, environment=environment)
             of = json.loads(summary.read_text())["metrics"]["answer"]
-            # k6 gives scripts the time in whole milliseconds.
+            # k6 scripts have only whole milliseconds.
             row = [of["count"] / seconds, used * 1e6 / of["count"], None, None]
             found.setdefault("k6", []).append(row)
     finally:

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds, then runs SPICE in its short form: every interface of `touchstone serve` against its static files,
-# beside nginx and Apache httpd with the interfaces that they share, Granian for those of Python, the
-# accelerator before that Apache, and the limit of this machine's kernel. Three runs of each mix, so that the
-# report has intervals and a useful peak; in all under six minutes on two cores. It writes one report, whose
-# first screen states which server, which interface, how many users, the first bottleneck and what to change.
-# Options are passed to `touchstone bench`, for example --live 8089 to watch it in a browser.
+# Builds the program, then runs SPICE in its short form: every interface of `touchstone serve` against its
+# static files, beside nginx and Apache httpd with the interfaces that they share, Granian for those of
+# Python, the accelerator in front of that Apache, and the limit of this machine's kernel. Three runs of each
+# mix, so that the report has intervals and a useful peak; in all under six minutes on two cores. It writes
+# one report, whose first screen states which server, which interface, how many users, the first bottleneck
+# and what to change. Options are passed to `touchstone bench`, for example --live 8089 to watch it in a
+# browser.
 #
 #   PROFILE=release scripts/demo.sh  another build profile of the root Cargo.toml than `fast`
 set -euo pipefail
@@ -12,12 +13,12 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 systems=touchstone
-# program | the systems that need it | what installs it
+# program | the systems that need it | the command that installs it
 while IFS='|' read -r program needed_by installed_by; do
     if command -v "$program" >/dev/null; then
         systems+=,$needed_by
     else
-        echo "demo: $program is not installed, so $needed_by is left out ($installed_by)"
+        echo "demo: $program is not installed, so $needed_by is omitted ($installed_by)"
     fi
 done <<'END'
 nginx|nginx|install nginx
@@ -26,7 +27,7 @@ granian|granian,granian-asgi|scripts/setup-python-servers.sh
 END
 profile=${PROFILE:-fast}
 cargo build --profile "$profile" --locked -p touchstone
-# Servlets need Java; without it they are left out, and the report states that.
+# Servlets need Java; without it they are omitted, and the report states this.
 scripts/java.sh --brief || [ $? = 3 ]
 
 results=results/$(date --utc +%Y%m%dT%H%M%SZ)-demo

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes a site of the book: one page for each file of docs, with a search, without anything from elsewhere.
+"""Generates a site of the book: one page for each file of docs, with a search, without external resources.
 
     scripts/docs.py OUTPUT     writes the site into this directory
     scripts/docs.py --check    makes it in a temporary directory; ends with 1 if a link leads nowhere
@@ -84,7 +84,7 @@ def pages():
 
 
 def slug(text, separator="-"):
-    """The name of a heading, as code hosts make it."""
+    """The identifier of a heading, as code hosts generate it."""
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", separator)
 
 
@@ -95,7 +95,7 @@ def out_name(path):
 
 
 def link_for(target, page, known, outside):
-    """The address in the site for an address in the text; what is not in the book is told in `outside`."""
+    """The address in the site for an address in the text; files outside the book are added to `outside`."""
     name, _, anchor = target.partition("#")
     if re.match(r"[a-z]+:", target) or not name:
         return target
@@ -105,14 +105,14 @@ def link_for(target, page, known, outside):
         return up + out_name(file) + ("#" + anchor if anchor else "")
     if file.is_file() and DOCS in file.parents:
         return target
-    # Files of the source: there is no page for them.
+    # Source files have no page.
     if not file.exists():
         outside.append(f"{page.relative_to(ROOT)}: {target} is not there")
     return None
 
 
 def navigation(every, page, titles):
-    """The links to all pages, as seen from one."""
+    """The links to all pages, relative to one page."""
     up = "../" * (len(page.relative_to(DOCS).parts) - 1)
     items = []
     for other in every:
@@ -122,7 +122,7 @@ def navigation(every, page, titles):
 
 
 def render(every, output):
-    """Writes all pages; returns what is wrong with links."""
+    """Writes all pages; returns the errors of links."""
     import markdown  # here, so that the message about a missing package can be ours
 
     known = {path.resolve() for path in every}

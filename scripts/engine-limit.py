@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How often the laboratory is wrong when it says that the load engine, not the server, decided a rate.
+"""Measures how often the laboratory wrongly reports that the load engine, not the server, limited a rate.
 
     scripts/engine-limit.py --binary target/release/touchstone [--rounds 6] [--length 900ms]
 
-A faster and a slower server stand behind the same engine: nginx, and an nginx whose sendfile() spends so much
-more processor time that a request costs a quarter more. If the slower one has a lower rate by more than half of
-what its processor time explains, the server decided the rate, otherwise the load engine did. That is compared
-with what the result of the faster one says (a load with `tainted_runs`), with 8, 32 and 64 clients, on a machine
-that does nothing else, beside programs that share the load engine's processor, and beside one that shares the
-server's.
+A faster and a slower server are tested with the same engine: nginx, and an nginx whose sendfile() uses so
+much more processor time that a request costs a quarter more. If the rate of the slower one is lower by more
+than half of the difference that its processor time explains, the server limited the rate, otherwise the load
+engine. This is compared with the statement of the result of the faster one (a load with `tainted_runs`), with
+8, 32 and 64 clients: on an idle machine, beside programs that share the processor of the load engine, and
+beside one that shares that of the server.
 
-Exit codes: 0 measured, 1 a run failed, 3 something that it takes is missing (nginx, cc, two processors).
+Exit codes: 0 measured, 1 a run failed, 3 a requirement is missing (nginx, cc, two processors).
 """
 
 import argparse
@@ -28,7 +28,7 @@ from slower_nginx import definition, library
 
 SUITE = "webbench-1.1-static"
 DEARER = 0.25
-# Enough that a server which decides the rate is kept busy.
+# Enough clients to use all processor time of the server.
 CLIENTS = "8,32,64"
 
 
@@ -53,7 +53,7 @@ def mixes(result, name):
 
 
 def says_engine(mix):
-    """What the result says of a run, by the measure of crates/lab/src/saturation.rs."""
+    """The statement of the result about a run, by the criterion of crates/lab/src/saturation.rs."""
     own = next(cpu for cpu in mix["machine"]["cpus"] if cpu["cpu"] == 0)
     full = mix["server"]["cpu_share"] + own["softirq"] >= 0.95 or own["idle"] <= 0.05
     used = mix["load"]["busiest_thread"] + mix["load"]["longest_waiting_thread"]
@@ -61,7 +61,7 @@ def says_engine(mix):
 
 
 def trials(result):
-    """For each pair of runs: what is said, and whether the engine decided."""
+    """For each pair of runs: the statement, and whether the engine was the limit."""
     faster, slower = mixes(result, "faster"), mixes(result, "slower")
     for clients, runs in faster.items():
         others = slower[clients]
@@ -87,7 +87,7 @@ def main():
             missing(f"there is no {program}: install {package}")
     if (os.cpu_count() or 1) < 2:
         missing("two processors are needed, one of them for the load engine")
-    # The processor that other programs share, and how many they are.
+    # The processor that other programs share, and their number.
     cases = {"alone": ("1", 0), "four programs beside the load engine": ("1", 4), "one beside the server": ("0", 1)}
     with tempfile.TemporaryDirectory() as directory:
         scratch = pathlib.Path(directory)
@@ -97,7 +97,7 @@ def main():
         cost = statistics.median(runs[0]["server"]["cpu_us_per_request"] for runs in mixes(first, "faster").values())
         slower = definition(scratch, "slower", preload | {"SPEND_NANOSECONDS": str(round(cost * DEARER * 1000))})
         sums = {}
-        print("case, clients: what the result says in each run (E: the engine), what the slower server shows")
+        print("case, clients: the statement of the result in each run (E: the engine), the result of the slower server")
         for case, (processor, number) in cases.items():
             command = ["taskset", "-c", processor, sys.executable, "-c", "while True: pass"]
             others = [subprocess.Popen(command) for _ in range(number)]
@@ -118,9 +118,9 @@ def main():
             for (clients, shows), said in told.items():
                 print(f"{case}, {clients}: {''.join(said)}, {shows}")
         says = sum(number for (said, _), number in sums.items() if said)
-        print(f"said of the engine: {says} runs, of these false: {sums.get((True, False), 0)}")
+        print(f"attributed to the engine: {says} runs, of these wrong: {sums.get((True, False), 0)}")
         rest = sum(sums.values()) - says
-        print(f"not said: {rest} runs, of these the engine decided: {sums.get((False, True), 0)}")
+        print(f"not attributed: {rest} runs, of these the engine was the limit: {sums.get((False, True), 0)}")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$top" || exit 1
 
 # Debian keeps servers in /usr/sbin, which is not in every user's PATH; rustup puts cargo below the home
-# directory, and so does Go with what it installs.
+# directory, and so does Go with its programs.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 PATH="$PATH:/usr/local/go/bin:${GOBIN:-${GOPATH:-${HOME:-/root}/go}/bin}"
-# What the setup fetches that is not a package.
+# The directory for fetched programs that are not packages.
 PATH="$PATH:${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone/bin"
 export PATH
 

@@ -4,14 +4,14 @@
 #
 #   fetch_archive NAME VERSION URL SHA256 HOME FILE ARGUMENT
 #
-# HOME is the directory to install it in, named as the archive's own directory; FILE exists when the archive
-# is unpacked; ARGUMENT is the calling script's first argument (--brief prints nothing when it is installed).
-# Returns 0 when it is installed at the end. Otherwise it prints why. SETUP_INSTALL=no never fetches. A
-# failure is remembered, so that only `make setup` and CI try again.
+# HOME is the installation directory, with the name of the directory in the archive; FILE exists after the
+# archive is unpacked; ARGUMENT is the calling script's first argument (--brief prints nothing when it is
+# installed). Returns 0 if it is installed at the end. Otherwise it prints the reason. SETUP_INSTALL=no never
+# fetches. A failure is recorded, so that only `make setup` and CI try again.
 fetch_archive() {
     local name=$1 version=$2 url=$3 sha256=$4 home=$5 file=$6 argument=$7
     if [ -e "$home/$file" ]; then
-        [ "$argument" = --brief ] || echo "setup: $name $version is there"
+        [ "$argument" = --brief ] || echo "setup: $name $version is installed"
         return 0
     fi
     if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -19,7 +19,7 @@ fetch_archive() {
         return 1
     fi
     if ! command -v java >/dev/null; then
-        echo "setup: java is missing: $name is left out (install default-jre-headless)"
+        echo "setup: java is missing: $name is not fetched (install default-jre-headless)"
         return 1
     fi
     # shellcheck disable=SC2154  # from environment.sh
@@ -30,7 +30,7 @@ fetch_archive() {
     mkdir -p "$(dirname "$home")"
     local beside
     beside=$(mktemp -d "$(dirname "$home")/fetching.XXXXXX")
-    # Unpacked beside it and renamed, so that a reader finds all files or none.
+    # Unpacked beside it and renamed, so that the directory is complete or missing.
     if curl --silent --show-error --fail --location --max-time 300 --retry 2 \
         --output "$beside/archive.tar.gz" "$url" &&
         echo "$sha256  $beside/archive.tar.gz" | sha256sum --check --quiet &&
@@ -40,6 +40,6 @@ fetch_archive() {
     rm -rf "$beside"
     [ ! -e "$home/$file" ] || return 0
     mkdir -p "$target" && touch "$failed"
-    echo "setup: $name could not be fetched from $url: it is left out"
+    echo "setup: $name could not be fetched from $url"
     return 1
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures with a stop-watch how long the first minutes take on a clean Debian: runs the commands of
+# Measures the duration of the first steps on a clean Debian: runs the commands of
 # docs/first-minutes.md in a root that debootstrap has just created, and prints each line with its time.
 #
 #   scripts/first-minutes.sh PROGRAM [wordpress] [accelerate] [demo]
@@ -34,10 +34,10 @@ main() {
             *) echo "first-minutes: unknown part $part" >&2; return 2 ;;
         esac
     done
-    [ "$(id -u)" = 0 ] || { echo "first-minutes: only root can change its root" >&2; return 2; }
+    [ "$(id -u)" = 0 ] || { echo "first-minutes: only root can use chroot" >&2; return 2; }
     command -v debootstrap >/dev/null ||
         { echo "first-minutes: install debootstrap" >&2; return 2; }
-    # All mounts and processes of the clean root end with this.
+    # Mounts and processes of the clean root end with this namespace.
     if [ -z "${FIRST_MINUTES_INSIDE:-}" ]; then
         FIRST_MINUTES_INSIDE=yes exec unshare --mount --pid --fork --kill-child \
             "${BASH_SOURCE[0]}" "$program" "$@"
@@ -62,12 +62,12 @@ finish() {
     [ -n "${WORK:-}" ] || rm -rf --one-file-system "$work"
 }
 
-# A root with Debian's smallest system, as a container has it. Its making does not count.
+# A root with Debian's smallest system, as in a container. Its creation is not timed.
 fresh_root() {
     typed=0
     root=$work/$1
     rm -rf --one-file-system "$root"
-    echo "first-minutes: making a clean $suite (not counted)"
+    echo "first-minutes: creating a clean $suite (not timed)"
     debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 ||
         { tail -n 5 "$work/debootstrap.log" >&2; return 1; }
     mount -t proc proc "$root/proc"
@@ -77,7 +77,7 @@ fresh_root() {
     chmod +x "$root/usr/sbin/policy-rc.d"
 }
 
-# What a person types: shown, run in the clean root, and timed.
+# Prints a command line, runs it in the clean root, and measures its time.
 type_in() {
     local from=$SECONDS status=0
     typed=$((typed + 1))
@@ -96,7 +96,7 @@ run_in() {
 
 minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
 
-# The program is brought onto the machine; how it gets there (scp, a download) is not measured.
+# Copies the program onto the machine; the transfer (scp, a download) is not measured.
 install_program() {
     case $1 in
         *.deb)
@@ -144,7 +144,7 @@ END"
 accelerate() {
     type_in 'apt-get update && apt-get install --yes --no-install-recommends python3 curl'
     install_program "$1"
-    # An application that takes half a second for a page.
+    # An application that needs half a second for a page.
     cat >"$root/root/application.py" <<'END'
 import http.server, time
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while, one after the other. A finding ends the run and prints how to reproduce
-# it.
+# Runs every fuzz target for some time, one after another. A finding ends the run, and the command that
+# reproduces it is printed.
 #
 #   scripts/fuzz.sh                     runs every target, 30 seconds each
 #   SECONDS_EACH=600 scripts/fuzz.sh    runs each target longer
@@ -11,9 +11,9 @@
 # `cargo test -p touchstone-fuzz-replay` replays.
 #
 # fuzz/Cargo.toml names all targets. Fuzzing needs a nightly toolchain and cargo-fuzz. If either is missing,
-# the targets are only compiled, and the last line names what to install.
+# the targets are only compiled, and the last line names the missing packages.
 #
-# Exit codes: 0 nothing was found, 1 a target does not compile or found something.
+# Exit codes: 0 no fault was found, 1 a target does not compile or found a fault.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -42,7 +42,7 @@ main() {
         [ $save = no ] || save "$crate" "$name"
     done
     if [ $found = no ]; then
-        echo "fuzz: there is no such target" >&2
+        echo "fuzz: unknown target" >&2
         exit 1
     fi
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How often the gate of `touchstone compare --against` is wrong, on this machine and with its noise.
+"""Measures how often the gate of `touchstone compare --against` is wrong, with the noise of this machine.
 
     scripts/gate-rates.py --binary target/release/touchstone [--runs 100] [--comparisons 200] [--length 400ms]
 
-nginx, the same nginx again, and a third nginx whose sendfile() spends so much more processor time that a
-request costs 3 % more have three mixes in each run, all three at the same time and started anew before each
-run (bench --at-once --restart). A comparison takes five of these runs, drawn at random, and asks `touchstone
-compare --against`: of the same nginx its "worse" is a false alarm, of the third its "no change" a missed one.
-It prints both rates, and the change that all runs together show.
+nginx, the same nginx again, and a third nginx whose sendfile() uses so much more processor time that a
+request costs 3 % more, run three mixes in each run, all three at the same time and restarted before each run
+(bench --at-once --restart). A comparison uses five random runs and `touchstone compare --against`: for the
+same nginx "worse" is a false alarm, for the third one "no change" is a missed change. It prints both rates,
+and the change that all runs together show.
 
-Exit codes: 0 measured, 1 a run failed, 3 something that it takes is missing (nginx, cc).
+Exit codes: 0 measured, 1 a run failed, 3 a requirement is missing (nginx, cc).
 """
 
 import argparse
@@ -48,7 +48,7 @@ def costs(result, name):
 
 
 def is_worse(binary, result, other, chosen, scratch):
-    """What the gate says of the chosen runs of two systems."""
+    """The result of the gate for the selected runs of two systems."""
     part = dict(result)
     part["systems"] = []
     for system in result["systems"]:

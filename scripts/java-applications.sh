@@ -4,7 +4,7 @@
 # jars of Micrometer, which a test puts into an application. They are left in java-applications/ below the
 # target directory.
 #
-# Exit codes: 0 they are there, 1 they could not be fetched, 3 there is no Maven.
+# Exit codes: 0 they are installed, 1 they could not be fetched, 3 Maven is missing.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

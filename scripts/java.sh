@@ -6,7 +6,7 @@
 #   scripts/java.sh --test     only runs these tests
 #   scripts/java.sh --brief    builds only after a change, without the tests; prints nothing
 #
-# Exit codes: 0 built, 1 failed, 3 there is no JDK of version 17 or no Maven.
+# Exit codes: 0 built, 1 failed, 3 a JDK of version 17 or Maven is missing.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -28,7 +28,7 @@ main() {
         [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
         return 0
     fi
-    # One at a time: several tests that run at the same time may find that the jars are not built yet.
+    # Only one at a time: several concurrent tests may start a build of the jars.
     mkdir -p "$target/java"
     exec 9>"$target/java/lock"
     flock 9
@@ -48,14 +48,13 @@ main() {
     [ $brief = yes ] || echo "java: $jars"
 }
 
-# Makes a class LocalStrings for each of Tomcat's packages that has messages; LaterMessages.java has the
-# reason.
+# Generates a class LocalStrings for each package of Tomcat with messages; LaterMessages.java has the reason.
 later_messages() {
     local made=$target/java-build/messages directory
     rm -rf "$made"
     mkdir -p "$made/sources" "$made/classes"
     for jar in "$1"/tomcat-*.jar; do
-        # Names alone: `jar` prints them as they are.
+        # Only names: `jar` prints them unchanged.
         jar --list --file "$jar" | sed -n 's|/LocalStrings\.properties$||p'
     done | sort -u | while read -r directory; do
         mkdir -p "$made/sources/$directory"
@@ -65,12 +64,12 @@ later_messages() {
     done
     find "$made/sources" -name '*.java' >"$made/list"
     javac --release 17 -cp "$1/touchstone-servlet.jar" -d "$made/classes" "@$made/list"
-    # The same bytes of the same classes, whenever they are packed.
+    # The same classes give the same bytes at any time.
     jar --create --date 2026-01-01T00:00:00Z --file "$1/tomcat-messages.jar" -C "$made/classes" .
 }
 
-# Has the virtual machine write down the classes of Tomcat as it keeps them in memory, which halves what a
-# start takes. The archive fits this machine's Java alone; another one does without.
+# Writes an archive of the classes of Tomcat for class-data sharing, which halves the time of a start. The
+# archive is valid only for the Java of this machine; another Java starts without it.
 share_classes() {
     local class_path
     class_path=$(printf '%s\n' "$1"/*.jar | LC_ALL=C sort | paste -sd:)
@@ -79,10 +78,10 @@ share_classes() {
     rm -f "$1/classes.jsa" "$1/classes.key"
     java "-XX:ArchiveClassesAtExit=$1/classes.jsa" -Xlog:cds=off -Xlog:cds+dynamic=off -cp "$class_path" \
         org.touchstone.servlet.Training >"$target/java-build/training.log" 2>&1 || {
-        echo "java: classes could not be shared; see $target/java-build/training.log" >&2
+        echo "java: the class archive could not be written; see $target/java-build/training.log" >&2
         return 0
     }
-    # What the archive fits, as crates/servlet/src/class_archive.rs reads it.
+    # The Java and the jars of the archive, in the format that crates/servlet/src/class_archive.rs reads.
     printf '%s\n%s\n%s\n' "$home" "$(grep -m 1 '^JAVA_RUNTIME_VERSION=' "$home/release" || true)" \
         "$class_path" >"$1/classes.key"
 }

@@ -29,7 +29,7 @@ check_dependencies() {
 }
 
 # Known vulnerabilities are looked up in a database that is a git repository. If it cannot be fetched, the
-# script prints that, which is not a failure: the rest has been checked.
+# script prints this, but does not fail: all other checks were made.
 check_advisories() {
     local fetch_log
     fetch_log=$(mktemp)

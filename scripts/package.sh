@@ -2,16 +2,16 @@
 # Builds the Debian package of the release build, and checks its content.
 #
 #   scripts/package.sh                    builds the program and the package
-#   scripts/package.sh --built PROFILE    packages what that profile (dev, release) has built already
+#   scripts/package.sh --built PROFILE    packages the program that this profile (dev, release) has built
 #
-# The package is left in debian/ below the target directory. cargo-deb is installed where there is none.
+# The package is in debian/ below the target directory. cargo-deb is installed if it is missing.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # The version of cargo-deb that builds with the pinned Rust.
 cargo_deb_version=3.8.0
-# The largest program that is packaged: more is information for debuggers, which has a package of its own.
+# The maximum size of the packaged program: a larger one contains debug information, which has its own file.
 most_bytes=64000000
 
 main() {
@@ -28,7 +28,7 @@ main() {
     fi
     [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone --features wasm
 
-    # cargo-deb takes what it packages from the directory of the profile.
+    # cargo-deb packages the files of the directory of the profile.
     local built=$target/$profile program
     [ "$profile" != dev ] || built=$target/debug
     for program in cgi:cgi-bin fastcgi:fastcgi nsapi:nsapi; do
@@ -36,10 +36,10 @@ main() {
     done
 
     make_pages "$built/touchstone"
-    # Less than a third of the program is code; the tests' own build is not changed.
+    # Less than a third of the program is code; the build of the tests is not changed.
     [ "$profile" = dev ] || scripts/split-debug.sh "$built/touchstone"
 
-    # Servlets in the package take Maven where it is built.
+    # The build of servlets for the package needs Maven.
     scripts/java.sh --brief || { echo "package: the jars for servlets cannot be built" >&2; return 1; }
     for program in servlet jsp; do
         make --no-print-directory --silent -C "programs/$program" \
@@ -60,7 +60,7 @@ main() {
     echo "$package"
 }
 
-# Manual pages and completions, which the program makes of its own definitions.
+# Manual pages and completions, which the program generates from its definitions.
 make_pages() {
     rm -rf packaging/generated
     "$1" man packaging/generated/man1 >/dev/null
@@ -69,7 +69,7 @@ make_pages() {
     "$1" completions fish >packaging/generated/touchstone.fish
 }
 
-# Unpacks the package and checks it: faults of a package do not show when it is built.
+# Unpacks the package and checks it: the build does not detect faults of a package.
 look_into() {
     local root file missing=0
     root=$(mktemp -d)

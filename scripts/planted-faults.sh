@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Shows that the simulator finds faults: puts each of crates/simulation/faults/*.patch into a copy of the
-# sources, and searches for it with up to 1,000 seeds of its part. A patch's name begins with the part.
+# Shows that the simulator finds faults: applies each of crates/simulation/faults/*.patch to a copy of the
+# sources, and searches for the fault with up to 1,000 seeds of its part. The name of a patch begins with the
+# part.
 #
 #   scripts/planted-faults.sh                   all of them
-#   scripts/planted-faults.sh disk-             those whose names begin so
+#   scripts/planted-faults.sh disk-             those whose names begin with "disk-"
 #   BLESS=1 scripts/planted-faults.sh           all, and writes the table of docs/contributing/simulation.md
 #
-# Exit codes: 0 each was found, 1 one was not.
+# Exit codes: 0 every fault was found, 1 a fault was not found.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -17,7 +18,7 @@ if [ ! -e "${patches[0]}" ]; then
     exit 1
 fi
 
-# Always the same place, so that what was built is used again.
+# Always the same directory, so that the build is used again.
 copy=$(realpath -m "$target")/planted-faults
 export CARGO_TARGET_DIR
 CARGO_TARGET_DIR=$(realpath -m "$target")
@@ -45,7 +46,7 @@ while [ "${#left[@]}" -gt 0 ]; do
             later+=("$patch")
         fi
     done
-    # As `make test` builds it, so that most of it is there already.
+    # The same features as in `make test`, so that most crates are built already.
     built=$(cd "$copy" && cargo build --quiet --locked --workspace --features touchstone/wasm \
         --bin touchstone-simulate 2>&1) || { echo "$built" >&2; exit 1; }
     for part in "${!now[@]}"; do
@@ -71,7 +72,7 @@ if [ -n "${BLESS:-}" ] && [ -z "${1:-}" ] && [ "$missed" = 0 ]; then
     page=$top/docs/contributing/simulation.md
     {
         sed '/<!-- faults:start -->/q' "$page"
-        printf '\n| fault | seed | what was seen |\n|---|---|---|\n'
+        printf '\n| fault | seed | message |\n|---|---|---|\n'
         printf '%s\n' "${rows[@]}" | sort
         printf '\n'
         sed -n '/<!-- faults:end -->/,$p' "$page"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Sourced by the scripts that install Python packages from PyPI. Nothing of the machine's own Python is
-# changed: packages are put into an environment (venv) of their own.
+# Sourced by the scripts that install Python packages from PyPI. The Python of the
+# machine is not changed: packages are installed into their own environment (venv).
 
 # make_python_environment WHAT DIRECTORY --brief|"" PACKAGE==VERSION...
 #
-# Makes the environment with these packages, unless exactly these are in it already. WHAT is their name in
+# Creates the environment with these packages, unless exactly these are installed in it. WHAT is their name in
 # messages; --brief prints nothing if they are installed already. If they could not be installed, it fails
 # with a message. Environment: SETUP_INSTALL=no checks and never installs.
 make_python_environment() {
@@ -12,7 +12,7 @@ make_python_environment() {
     shift 3
     local marker=$directory/installed-by-touchstone
     if [ "$(cat "$marker" 2>/dev/null)" = "$*" ]; then
-        [ "$brief" = --brief ] || echo "setup: $what: there"
+        [ "$brief" = --brief ] || echo "setup: $what: installed"
         return 0
     fi
     if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -31,7 +31,7 @@ make_python_environment() {
         printf '%s\n' "$*" >"$marker"
     else
         rm -rf "$directory"
-        echo "setup: $what: could not be installed (python3 with venv and pypi.org are needed)"
+        echo "setup: $what: could not be installed (it needs python3 with venv, and pypi.org)"
         return 1
     fi
 }

@@ -6,10 +6,10 @@
 #
 # This needs a nightly toolchain (rustup toolchain install nightly). Without the component rust-src the
 # standard library is not instrumented: ThreadSanitizer then checks fewer accesses, and scripts/tsan.supp
-# names what it cannot judge.
+# lists the accesses that it cannot check.
 #
-# Exit codes: 0 nothing was found, 1 a test failed or a sanitizer reported a fault, 2 there is no nightly
-# toolchain.
+# Exit codes: 0 no fault was found, 1 a test failed or a sanitizer reported a fault, 2 the nightly toolchain
+# is missing.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

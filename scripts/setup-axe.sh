@@ -14,7 +14,7 @@ home=$target/axe
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: axe-core $version is there"
+    [ "${1:-}" = --brief ] || echo "setup: axe-core $version is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then

@@ -4,8 +4,8 @@
 #
 #   scripts/setup-cache-tests.sh [--brief]      --brief prints nothing when they are installed
 #
-# Our own tests share our understanding of RFC 9111; these do not. Without them the test of conformance prints
-# SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
+# These tests are independent of this project's interpretation of RFC 9111. Without them the test of
+# conformance prints SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -15,7 +15,7 @@ home=$target/cache-tests
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: http-cache-tests $version is there"
+    [ "${1:-}" = --brief ] || echo "setup: http-cache-tests $version is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -23,7 +23,7 @@ if [ "${SETUP_INSTALL:-yes}" = no ]; then
     exit 0
 fi
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
-    echo "setup: node and npm are missing: the public tests for HTTP caches are left out"
+    echo "setup: node and npm are missing: the public tests for HTTP caches are skipped"
     exit 0
 fi
 echo "setup: installing http-cache-tests $version"
@@ -35,5 +35,5 @@ if npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix
 else
     rm -rf "$home"
     echo "setup: http-cache-tests could not be installed (it needs npm, and its registry):" \
-        "the test of conformance is left out"
+        "the test of conformance is skipped"
 fi

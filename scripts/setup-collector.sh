@@ -14,7 +14,7 @@ home=$target/collector
 marker=$home/built-$(cat $source/go.mod $source/main.go | sha256sum | cut -c1-16)
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: the collector is there"
+    [ "${1:-}" = --brief ] || echo "setup: the collector is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -22,7 +22,7 @@ if [ "${SETUP_INSTALL:-yes}" = no ]; then
     exit 0
 fi
 if ! command -v go >/dev/null; then
-    echo "setup: Go is missing (https://go.dev/dl): the tests of a collector are left out"
+    echo "setup: Go is missing (https://go.dev/dl): the tests of a collector are skipped"
     exit 0
 fi
 echo "setup: building an OpenTelemetry Collector"
@@ -33,5 +33,5 @@ if (cd $source && go build -trimpath -ldflags '-s -w' -o "$home/collector" .) </
 else
     rm -rf "$home"
     echo "setup: the collector could not be built (it needs Go and its module proxy):" \
-        "the tests of a collector are left out"
+        "the tests of a collector are skipped"
 fi

@@ -33,12 +33,12 @@ main() {
     component go "$wit_bindgen" programs/wasm/go build_go
 }
 
-# component NAME VERSION SOURCES BUILD: builds a component unless these sources and toolchain have made it.
+# component NAME VERSION SOURCES BUILD: builds a component, unless these sources and this toolchain built it.
 component() {
     local name=$1 made built=$home/$1.wasm
     made="$2 $(find "$3" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 cat | sha256sum)"
     if [ -s "$built" ] && [ "$(cat "$home/$name.made" 2>/dev/null)" = "$made" ]; then
-        [ "$brief" = --brief ] || echo "setup: the component in $name: there"
+        [ "$brief" = --brief ] || echo "setup: the component in $name: installed"
     elif [ "${SETUP_INSTALL:-yes}" = no ]; then
         echo "setup: the component in $name: missing (${0##*/} builds it)"
     elif "$4"; then
@@ -49,7 +49,7 @@ component() {
     fi
 }
 
-# interfaces VERSION DIRECTORY: the interfaces of wasi:http, as they lie in the source of a dependency.
+# interfaces VERSION DIRECTORY: copies the interfaces of wasi:http from the source of a dependency.
 interfaces() {
     local from
     from=$(cargo metadata --locked --format-version 1 |
@@ -97,8 +97,8 @@ build_python() {
 build_javascript() {
     command -v npm >/dev/null || return 1
     echo "setup: installing componentize-js"
-    # It imports a package that it does not name as its dependency. A second install into the same place takes
-    # packages away that it needs.
+    # It imports a package that is not in its dependencies. A second install into the same directory removes
+    # packages that it needs.
     rm -rf "$home/javascript"
     npm install --prefix "$home/javascript" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
         "@bytecodealliance/componentize-js@$componentize_js" \

@@ -14,7 +14,7 @@ home=$target/geoip
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: MaxMind's test files are there"
+    [ "${1:-}" = --brief ] || echo "setup: MaxMind's test files are installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then

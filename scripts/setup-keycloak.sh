@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches Keycloak, as Maven Central has it, into a cache of the user's: the OpenID provider of the tests of
+# Fetches Keycloak, from Maven Central, into the user's cache: the OpenID provider of the tests of
 # logins.
 #
 #   scripts/setup-keycloak.sh [--brief]      --brief prints nothing when it is installed

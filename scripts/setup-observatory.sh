@@ -14,7 +14,7 @@ home=$target/observatory
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: the HTTP Observatory $version is there"
+    [ "${1:-}" = --brief ] || echo "setup: the HTTP Observatory $version is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Fetches the sources of the test kit of Jakarta Servlet 6.1 into a cache of the user's, for `make tck`: the
-# repository jakartaee/servlet as Debian has it, in its source package jakarta-servlet-api. Maven Central does
+# Fetches the sources of the test kit of Jakarta Servlet 6.1 into the user's cache, for `make tck`: the
+# repository jakartaee/servlet, from Debian's source package jakarta-servlet-api. Maven Central does
 # not have the kit.
 #
 #   scripts/setup-servlet-tck.sh [--brief]      --brief prints nothing when they are installed
 #
-# They lie in servlet-tck-6.1.0 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. It takes apt-get, and network.
+# They are in servlet-tck-6.1.0 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. This needs apt-get and a
+# network.
 #
-# Exit codes: 0 they are there, 1 they could not be fetched, 3 there is no apt-get.
+# Exit codes: 0 they are installed, 1 they could not be fetched, 3 apt-get is missing.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -19,7 +20,7 @@ home=${XDG_CACHE_HOME:-$HOME/.cache}/touchstone/servlet-tck-$version
 
 main() {
     if [ -f "$home/tck/pom.xml" ]; then
-        [ "${1:-}" = --brief ] || echo "setup: the servlet test kit $version is there"
+        [ "${1:-}" = --brief ] || echo "setup: the servlet test kit $version is installed"
         return 0
     fi
     command -v apt-get >/dev/null || return 3
@@ -30,7 +31,7 @@ main() {
     fetch "$beside"
     echo "$sha256  $beside/jakarta-servlet-api_$version.orig.tar.xz" | sha256sum --check --quiet
     tar -xJf "$beside/jakarta-servlet-api_$version.orig.tar.xz" -C "$beside"
-    # Unpacked beside it and renamed, so that a reader finds all files or none.
+    # Unpacked beside it and renamed, so that the directory is complete or missing.
     mv -T "$beside/jakarta-servlet-api-$version" "$home" 2>/dev/null || [ -f "$home/tck/pom.xml" ]
 }
 
@@ -48,7 +49,7 @@ fetch() {
     ) >&2
 }
 
-# Where this machine gets Debian's packages from.
+# The mirror of Debian that this machine uses.
 mirror() {
     local found
     # shellcheck disable=SC2016  # the words are apt-get's

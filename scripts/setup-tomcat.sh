@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches Apache Tomcat, as Maven Central has it, into a cache of the user's: the servlet container of the
+# Fetches Apache Tomcat, from Maven Central, into the user's cache: the servlet container of the
 # tests of AJP, and of the systems under test with servlets.
 #
 #   scripts/setup-tomcat.sh [--brief]      --brief prints nothing when it is installed

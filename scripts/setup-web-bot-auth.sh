@@ -14,7 +14,7 @@ home=$target/web-bot-auth
 marker=$home/installed-$version
 
 if [ -e "$marker" ]; then
-    [ "${1:-}" = --brief ] || echo "setup: web-bot-auth $version is there"
+    [ "${1:-}" = --brief ] || echo "setup: web-bot-auth $version is installed"
     exit 0
 fi
 if [ "${SETUP_INSTALL:-yes}" = no ]; then

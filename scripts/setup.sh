@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the build, the tests and the demo use, or names what is missing and how to get it.
+# Installs the tools of the build, the tests and the demo, or lists the missing ones and the command to
+# install them.
 #
-#   scripts/setup.sh              installs what the build needs, and what the tests and the demo use
-#   scripts/setup.sh --demo       installs what the build and the demo need; names other servers to measure
+#   scripts/setup.sh              installs the tools of the build, the tests and the demo
+#   scripts/setup.sh --demo       installs the tools of the build and the demo; lists other servers to measure
 #   scripts/setup.sh --rivals     also installs the other servers to measure against
-#   scripts/setup.sh --brief      prints nothing when all is installed (the Makefile's other targets use it)
+#   scripts/setup.sh --brief      prints nothing if all is installed (other targets of the Makefile use it)
 #
-# If all is installed, it changes nothing. It fails only if something is missing that the build needs; without
-# the rest, tests print SKIPPED and the demo omits a server.
+# If all is installed, it changes nothing. It fails only if a tool of the build is missing; without the other
+# tools, tests print SKIPPED and the demo omits a server.
 #
 # Environment: SETUP_INSTALL=no never installs.
 set -euo pipefail
@@ -15,7 +16,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 export LC_ALL=C
 
-# need | what to look for (commands, any of them; or a file) | Debian packages | what it is for
+# need | commands, of which one is sufficient, or a file | Debian packages | purpose
 # need: building (must be installed), demo (installed for the demo), offered (named by the demo), testing
 # (installed for the tests, as are the two before), rival (installed with --rivals)
 tools() {
@@ -83,8 +84,8 @@ rival|h2load|nghttp2-client|a load generator
 END
 }
 
-# program | Go module and version | what it is for
-# They are installed if Go is; Go's own packages are too old in Debian 12.
+# program | Go module and version | purpose
+# They are installed if Go is installed; the Go of Debian 12 is too old.
 go_programs() {
     cat <<'END'
 pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
@@ -194,7 +195,7 @@ found() {
     return 1
 }
 
-# The packages of the given needs whose tools are not there, one word each.
+# The packages of the given needs whose tools are missing, one word each.
 missing() {
     local need look packages purpose
     tools | while IFS='|' read -r need look packages purpose; do
@@ -202,12 +203,12 @@ missing() {
     done
 }
 
-# The Rust that building takes is there, with the two components that `make lint` uses: through rustup the
+# Whether the required Rust is installed, with the two components that `make lint` uses: through rustup the
 # pinned version, otherwise that version or a later one.
 rust_works() {
     local version
     if command -v rustup >/dev/null; then
-        # Asked first, because rustc itself would begin to fetch a toolchain that is not there.
+        # Checked first, because rustc would fetch a missing toolchain.
         [ -n "${RUSTUP_TOOLCHAIN:-}" ] ||
             rustup toolchain list 2>/dev/null | grep -q "^$pinned_rust" || return 1
     fi
@@ -250,10 +251,10 @@ print_advice() {
     fi
     if [ -n "$absent" ]; then
         if command -v apt-get >/dev/null; then
-            echo "What is missing is got with: sudo apt-get install --no-install-recommends ${absent% }"
+            echo "Install the missing packages: sudo apt-get install --no-install-recommends ${absent% }"
         else
-            echo "This is not a Debian system: install what is missing with its own package manager."
-            echo "Debian's names are: ${absent% }"
+            echo "This is not a Debian system: install the missing packages with its package manager."
+            echo "Their names in Debian: ${absent% }"
         fi
     fi
     if [ -n "$(missing_go_programs)" ] && ! command -v go >/dev/null; then
@@ -267,7 +268,7 @@ print_advice() {
 
 # --- installing -----------------------------------------------------------------------------------------
 
-# An attempt that left the same packages missing is not made again by every `make test`, only by `make setup`.
+# After a failure for the same packages only `make setup` tries again, not every `make test`.
 tried_in_vain() {
     [ "$1" = yes ] && [ "${CI:-}" != true ] && [ "$(cat "$target/setup-missing" 2>/dev/null)" = "$2" ]
 }
@@ -280,7 +281,7 @@ remember_attempt() {
     fi
 }
 
-# Runs a command as root: as it is, or through sudo, which may ask for the password on a terminal only.
+# Runs a command as root: directly, or through sudo, which may prompt for the password only on a terminal.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
@@ -300,12 +301,12 @@ apt_get() {
 install_packages() {
     command -v apt-get >/dev/null || return 0
     if ! as_root true; then
-        echo "setup: not root and no sudo: nothing is installed"
+        echo "setup: not root and no sudo: no package is installed"
         return 0
     fi
     local package fresh=no
     keep_services_stopped
-    # Package lists are fetched only where there are none, or where they proved to be too old.
+    # Package lists are fetched only if they are missing or too old.
     if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
         apt_get update || true
         fresh=yes
@@ -323,7 +324,7 @@ install_packages() {
     allow_services
 }
 
-# Says what is installed, and how much that is, before anything is fetched.
+# Prints the packages and their size before they are fetched.
 print_sizes() {
     echo "setup: installing $1"
     # shellcheck disable=SC2086 # words are packages
@@ -332,9 +333,8 @@ print_sizes() {
             -e 's/^Need to get/setup: to fetch:/p' -e 's/^After this operation, /setup: on disk: /p' || true
 }
 
-# Debian starts a server as soon as its package is installed, which would take port 80 from its present owner.
-# invoke-rc.d asks /usr/sbin/policy-rc.d first: one that always refuses (101) is there during the
-# installation.
+# Debian starts a server when its package is installed, and the server would use port 80. invoke-rc.d first
+# runs /usr/sbin/policy-rc.d: during the installation there is one that always refuses (101).
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=no
 policy_kept=
@@ -360,7 +360,7 @@ allow_services() {
     [ -z "$policy_kept" ] || as_root mv $policy_kept $policy
 }
 
-# A server that was installed only to be measured does not start with the machine either.
+# A server that is installed only for measurements is also not started with the machine.
 disable_new_services() {
     local service services=${1/varnish/varnish varnishncsa}
     services=${services/caddy/caddy caddy-api}
@@ -396,7 +396,7 @@ missing_go_programs() {
     done
 }
 
-# A failure is remembered like that of packages: only `make setup` and CI try again.
+# A failure is recorded like that of packages: only `make setup` and CI try again.
 install_go_programs() {
     local wanted program module failed=$target/setup-go-failed
     wanted=$(missing_go_programs)
@@ -412,7 +412,7 @@ install_go_programs() {
     done <<<"$wanted"
 }
 
-# The pinned toolchain, where rustup is there (or Debian has it) and the toolchain is not.
+# Installs the pinned toolchain if it is missing and rustup is installed or in Debian.
 install_rust() {
     rust_works && return 0
     [ "${SETUP_INSTALL:-yes}" != no ] || return 1

@@ -2,12 +2,12 @@
 # Runs the simulator: the protocol engines, the accelerator with its disk, and the fleet.
 #
 #   scripts/simulate.sh                          10,000 seeds over all parts, from 1 on
-#   SEED=4711 PART=disk scripts/simulate.sh      one run, exactly as it was; a fault is shown with its trace
-#   SEEDS=1000000 scripts/simulate.sh            so many, from SEED on
-#   SECONDS_TO_RUN=28800 scripts/simulate.sh     a night: as many as there is time for, from a new seed on
-#   PROFILE=fast scripts/simulate.sh             with that build (dev)
+#   SEED=4711 PART=disk scripts/simulate.sh      one run, repeated exactly; a fault is printed with its trace
+#   SEEDS=1000000 scripts/simulate.sh            this number of seeds, from SEED on
+#   SECONDS_TO_RUN=28800 scripts/simulate.sh     eight hours, from a new seed on
+#   PROFILE=fast scripts/simulate.sh             with this build profile (default: dev)
 #
-# Exit codes: 0 nothing was found, 1 something was, 2 bad usage.
+# Exit codes: 0 no fault was found, 1 a fault was found, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

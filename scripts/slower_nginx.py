@@ -1,10 +1,10 @@
-"""An nginx whose requests cost a little more processor time, for experiments on what the laboratory says."""
+"""An nginx whose requests need slightly more processor time, for experiments with the laboratory."""
 
 import subprocess
 
 from common import TOP
 
-# Spends processor time in each sendfile(), of which nginx makes one for a file that is answered.
+# Uses processor time in each sendfile(), which nginx calls once for a file.
 SLOWER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -53,10 +53,10 @@ def definition(scratch, name, environment):
 
 
 def library(scratch):
-    """Compiles what spends the time; gives the environment of an nginx that loads it and spends none."""
+    """Compiles the library; returns the environment of an nginx that loads it and uses no time."""
     source, made = scratch / "slower.c", scratch / "slower.so"
     source.write_text(SLOWER)
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
-    # nginx becomes another user.
+    # nginx changes to another user.
     scratch.chmod(0o755)
     return {"LD_PRELOAD": str(made)}

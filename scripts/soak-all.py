@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The soak of scripts/soak-all.sh: one server with everything, operated and loaded for a long time.
 
-The parts: Site makes what is served and the configuration; Origins come and go; Filler takes the room on the
-disk; Operator reloads, upgrades, rotates; Load drives the laboratory's engine; Checker compares answers;
-RudeClients are slow and broken; Sampler reads /proc; report() writes what was seen. Python's standard library
+The parts: Site creates the content and the configuration; Origins starts and kills origins; Filler fills the
+disk; Operator reloads, upgrades, rotates; Load runs the engine of the laboratory; Checker compares answers;
+RudeClients are slow and broken; Sampler reads /proc; report() writes the report. Python's standard library
 only.
 """
 
@@ -34,14 +34,14 @@ UPGRADE_MINUTES = 10
 DRAIN_SECONDS = 40
 # Growth beyond this share is named: after the first hour, or in a short run after its first part.
 GROWTH = 0.02
-# What an allocator and caches may still take in a short run, beside that share.
+# The growth of an allocator and of caches that is allowed in a short run, beside that share.
 SETTLING_KIB = 16 * 1024
 # The report counts all faults, and describes this many.
 MOST_TOLD = 50
 # On a busy machine a client may need seconds for the first handshake of its life.
 HEADER_SECONDS = 6
 DISK_MIB = 8
-# The file system of the disk has so much, so that it is full before the limit when Filler has taken its part.
+# The size of the file system of the disk: it is full before the limit after Filler has used its part.
 FILE_SYSTEM_MIB = 12
 
 
@@ -58,7 +58,7 @@ def pattern(size, seed=7):
 
 
 class Soak:
-    """What all parts share: where things are, what was wrong, what was counted."""
+    """The state that all parts share: paths, faults and counts."""
 
     def __init__(self, arguments):
         self.arguments = arguments
@@ -106,7 +106,7 @@ class Soak:
 
 
 class Origins:
-    """Two origins of the proxy, one of which is killed and started again all the time."""
+    """Two origins of the proxy, one of which is repeatedly killed and restarted."""
 
     def __init__(self, soak):
         self.soak = soak
@@ -137,7 +137,7 @@ class Origins:
 
 
 class Filler:
-    """Takes all room of the disk's file system, and gives it back, again and again."""
+    """Repeatedly uses all space of the file system of the disk, and frees it."""
 
     def __init__(self, soak):
         self.soak, self.directory = soak, soak.place / "disk"
@@ -193,7 +193,7 @@ class OriginHandler(http.server.BaseHTTPRequestHandler):
 
 
 class Site:
-    """What is served, and the configuration."""
+    """The content and the configuration."""
 
     def __init__(self, soak, origins):
         self.soak, self.origins = soak, origins
@@ -236,7 +236,7 @@ class Site:
         os.replace(self.soak.place / "cert.new", self.soak.place / "cert.pem")
 
     def rotate_log(self):
-        """Renames the log as logrotate does; what was renamed before is counted and thrown away."""
+        """Renames the log as logrotate does; the previous renamed log is counted and removed."""
         self.count_log(f"{self.log}.1")
         os.replace(self.log, f"{self.log}.1")
 
@@ -265,7 +265,7 @@ class Site:
         for size in (10, 50_000):
             self.check("proxy", f"/api/{size}", pattern(size))
         self.check("proxy", "/api/echo/1", b"x" * 20_000, "POST", b"x" * 20_000)
-        # More than the disk holds, so that it is full all the time.
+        # More than the size of the disk, so that it is always full.
         for size in range(20_000, 140_000, 900):
             self.check("accelerator", f"/cached/{size}", pattern(size))
         return (
@@ -316,7 +316,7 @@ class Site:
             f'[access_log]\npath = "{self.log}"\n'
             f'[error_log]\npath = "{place}/error.log"\n'
             f'[accelerator]\nmemory = "1MiB"\ndisk = "{place}/disk"\ndisk_size = "{DISK_MIB}MiB"\n'
-            # What Java keeps for later is no growth of the server.
+            # Memory that Java retains is not growth of the server.
             f'[java]\nheap = "48MiB"\n'
             f'[limits]\nheader_timeout = "{HEADER_SECONDS}s"\nstall_timeout = "5s"\n'
             f'[[site]]\nlisten = ["127.0.0.1:{self.plain}"]\nroot = "{self.root}"\n'
@@ -327,7 +327,7 @@ class Site:
 
 
 class Operator:
-    """Starts the server, and does what operators do, more often."""
+    """Starts the server, and runs the commands of operators more often."""
 
     def __init__(self, soak, site):
         self.soak, self.site = soak, site
@@ -343,7 +343,7 @@ class Operator:
         until = time.time() + 60
         while time.time() < until:
             try:
-                # It listens before all routes are ready, and ends if one of them cannot be.
+                # It listens before all routes are ready, and ends if a route fails.
                 connection = http.client.HTTPConnection("127.0.0.1", self.site.plain, timeout=5)
                 connection.request("GET", "/64.bin")
                 if connection.getresponse().status == 200:
@@ -380,7 +380,7 @@ class Operator:
         threading.Thread(target=self.expect_end, args=(before,)).start()
 
     def expect_end(self, pid):
-        """The process that was replaced ends when its clients have gone."""
+        """Waits until the replaced process has ended after its clients."""
         until = time.time() + DRAIN_SECONDS
         while time.time() < until and is_running(pid):
             self.first.poll()
@@ -389,7 +389,7 @@ class Operator:
             self.soak.note_wrong(f"process {pid} was replaced, and is there after {DRAIN_SECONDS} s")
 
     def expect_certificate(self):
-        """What was renewed is served, soon after the reload."""
+        """Checks that the renewed content is served after the reload."""
         until = time.time() + 10
         while time.time() < until:
             try:
@@ -401,7 +401,7 @@ class Operator:
         self.soak.note_wrong("a renewed certificate is not served after a reload")
 
     def watch(self):
-        """Without a server all that comes is wrong: the soak ends."""
+        """Ends the soak if the server has ended."""
         while not self.soak.wait(5):
             if not is_running(self.pid()) and self.soak.wait(5) is False and not is_running(self.pid()):
                 self.soak.note_wrong(f"no server runs any more: the soak ends\n{self.log_text()[-2000:]}")
@@ -459,7 +459,7 @@ def is_running(pid):
 
 
 class Load:
-    """The laboratory's load engine, for one kind of connection, again and again."""
+    """Runs the load engine of the laboratory repeatedly, for one kind of connection."""
 
     # Their origins and applications are stopped and started; all answers of the others must be right.
     MAY_FAIL = ("proxy", "accelerator", "servlets")
@@ -514,7 +514,7 @@ def find(value, name):
 
 
 class Checker:
-    """Asks for everything, and compares every answer to the byte."""
+    """Requests all targets, and compares every byte of every answer."""
 
     def __init__(self, soak, site, is_secure):
         self.soak, self.site, self.is_secure = soak, site, is_secure
@@ -528,7 +528,7 @@ class Checker:
     def work(self):
         connection, asked = None, 0
         while not self.soak.wait(random.uniform(0.005, 0.05)):
-            # Each kind as often as the others, however many targets it has.
+            # Each kind is equally frequent, independent of the number of its targets.
             wanted = random.choice(sorted({check[0] for check in self.site.checks}))
             checks = [check for check in self.site.checks if check[0] == wanted]
             kind, method, target, body, expected = random.choice(checks)
@@ -549,7 +549,7 @@ class Checker:
                 continue
             except (OSError, http.client.HTTPException) as error:
                 if kind in ("proxy", "accelerator") and isinstance(error, http.client.IncompleteRead):
-                    # The origin was killed within its answer, so the server has cut its own.
+                    # The origin was killed during its answer, so the server has aborted its own answer.
                     self.soak.count_error(kind)
                     connection = None
                     continue
@@ -574,7 +574,7 @@ class Checker:
 
 
 class RudeClients:
-    """Clients that are slow, leave, or send what is not a request."""
+    """Clients that are slow, disconnect, or send invalid requests."""
 
     def __init__(self, soak, site):
         self.soak, self.site = soak, site
@@ -627,7 +627,7 @@ class RudeClients:
         return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
     def datagrams(self):
-        """Packets to the port of HTTP/3 that are none."""
+        """Sends invalid packets to the port of HTTP/3."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             for _ in range(20):
                 packet = b"\xc0\0\0\0\1\x08" + random.randbytes(random.randrange(20, 1200))
@@ -639,7 +639,7 @@ class RudeClients:
 
 
 class Sampler:
-    """What the server holds, every few seconds."""
+    """Records the memory, descriptors and threads of the server, every few seconds."""
 
     def __init__(self, soak, operator):
         self.soak, self.operator = soak, operator
@@ -660,7 +660,7 @@ class Sampler:
 
 
 def programs_memory(server):
-    """What the programs that a server has started hold together, KiB: those of PHP, the JVM, CGI."""
+    """The memory of all programs of the server in KiB: those of PHP, the JVM, CGI."""
     memory, parents = {}, {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -687,7 +687,7 @@ def percentile(values, share):
 
 
 def report(soak, sampler):
-    """The report as Markdown; and what grew."""
+    """The report as Markdown, and the resources that grew."""
     lines = [
         "# Soak", "",
         f"- length: {time.time() - soak.began:.0f} s; program: {soak.arguments.binary}",
@@ -723,7 +723,7 @@ def report(soak, sampler):
 
 
 def growth(soak, sampler):
-    """What grew. Every upgrade begins a new process, so those that lived as long as another are compared at
+    """The resources that grew. Every upgrade starts a new process, so processes of equal age are compared at
     their ends: the last with the first that ended after the first hour, in a short run after its first third.
     Where there is one alone, its end is compared with the end of the first quarter of its life."""
     lives = {}

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs Python applications that fail on purpose under load, and says what that cost the requests beside them.
+"""Runs faulty Python applications under load, and reports the effect on other requests.
 
   scripts/soak-python.py                 five minutes each: kill, hang, exhaust, reload, hostile; WSGI and ASGI
   SECONDS_TO_RUN=30 scripts/soak-python.py         so many seconds each (at least 10)
   TOUCHSTONE=PROGRAM scripts/soak-python.py        a program that was built before, instead of a release build
   scripts/soak-python.py --only reload --protocol asgi
 
-In each part one application has the fault, and its own requests are counted: GETs, which may be asked once
-more, and POSTs, which are not. Beside it another application and a file are asked for; their p99 is compared
-with that of the quiet server. Exit codes: 0 all held, 1 a request was lost that was in no killed worker, or a
-p99 was more than twice that of the quiet server, 2 wrong usage.
+In each part one application has the fault, and its own requests are counted: GETs, which may be sent once
+more, and POSTs, which are not. At the same time another application and a file are requested; their p99 is
+compared with that of the quiet server. Exit codes: 0 all parts passed, 1 a request was lost that was in no
+killed worker, or a p99 was more than twice that of the quiet server, 2 wrong usage.
 
 Python's standard library only.
 """
@@ -36,9 +36,9 @@ QUIET_SECONDS = 10
 RATE = 100
 CLIENTS = 8
 WORKERS = 2
-# So often something is killed, hung, exhausted or reloaded.
+# The interval at which a worker is killed, blocked, exhausted or reloaded.
 PAUSE = {"kill": 2.0, "hang": 3.0, "exhaust": 3.0, "reload": 2.0, "hostile": 0.5}
-# A p99 below this is within what the load itself and the kernel's scheduler take.
+# A p99 below this is within the variation of the load engine and the scheduler of the kernel.
 NOISE_MS = 5.0
 
 WSGI = '''
@@ -200,7 +200,7 @@ workers = {WORKERS}
 
 
 class Load:
-    """The laboratory's own engine asks at a fixed rate."""
+    """Sends requests at a fixed rate with the engine of the laboratory."""
 
     def __init__(self, server, path, seconds, *more):
         command = [server.program, "load", server.url(path), "--rate", str(RATE), "--clients", str(CLIENTS)]
@@ -216,11 +216,11 @@ class Load:
 
 
 def ask_and_leave(server, path, body=None, wait=5.0):
-    """Asks for what is not answered well, and reads for a while."""
+    """Sends a request to the faulty application, and reads for some time."""
     try:
         with socket.create_connection(("127.0.0.1", server.port), timeout=wait) as client:
             head = f"{'POST' if body else 'GET'} /faulty/{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-            # A body that is announced and not sent.
+            # A body that is declared and not sent.
             head += f"Content-Length: {body}\r\n\r\n" if body else "\r\n"
             client.sendall(head.encode())
             until = time.time() + wait
@@ -231,7 +231,7 @@ def ask_and_leave(server, path, body=None, wait=5.0):
 
 
 def disturb(part, server, stop, counts):
-    """Does one kind of harm until the end of the part."""
+    """Causes one kind of fault until the end of the part."""
     number = 0
     while not stop.wait(PAUSE[part]):
         number += 1
@@ -260,7 +260,7 @@ def loads(server, seconds):
 
 
 def run(program, protocol, part, seconds):
-    """One part; returns whether it held."""
+    """Runs one part; returns whether it passed."""
     server = Server(program, protocol)
     try:
         quiet = {name: load.result() for name, load in loads(server, QUIET_SECONDS).items()}
@@ -290,7 +290,7 @@ def judge(protocol, part, done, quiet, beside, own):
     print(f"{protocol} {part}: done {done} times")
     for name, result in own.items():
         lost = result["errors"]
-        # What was in a worker that has ended: at most all that were under way at that time.
+        # The requests in a worker that ended: at most all active requests at that time.
         allowed = 0 if part == "reload" else done * CLIENTS
         if name == "GET" and part == "kill":
             # They are sent once more; a second worker may be killed in that time.

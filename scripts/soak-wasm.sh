@@ -4,13 +4,13 @@
 # requests.
 #
 #   scripts/soak-wasm.sh                       runs for half an hour, with a release build
-#   SECONDS_TO_RUN=60 scripts/soak-wasm.sh     runs for so many seconds (at least 60)
+#   SECONDS_TO_RUN=60 scripts/soak-wasm.sh     runs for this number of seconds (at least 60)
 #   TOUCHSTONE=PROGRAM scripts/soak-wasm.sh    with a program that was built before, with its feature wasm
 #   HOSTILE_RATE=20                            hostile requests a second (the default)
 #
-# It prints how much memory the server had, and the p99 of the good ones without and with the hostile ones.
-# Exit codes: 0 all held, 1 memory grew by more than 16 MiB, a good request failed, the server ended, or the
-# p99 of a file or of the good component was more than twice that of the quiet server.
+# It prints the memory of the server, and the p99 of the good requests without and with the hostile ones. Exit
+# codes: 0 no limit was exceeded, 1 memory grew by more than 16 MiB, a good request failed, the server ended,
+# or the p99 of a file or of the good component was more than twice that of the quiet server.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -3,9 +3,9 @@
 # finding is printed with its seed and the shortest history that shows it.
 #
 #   scripts/soak.sh                         runs for an hour
-#   SECONDS_TO_RUN=60 scripts/soak.sh       runs for so many seconds
+#   SECONDS_TO_RUN=60 scripts/soak.sh       runs for this number of seconds
 #
-# Exit codes: 0 nothing was found, 1 something was.
+# Exit codes: 0 no fault was found, 1 a fault was found.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

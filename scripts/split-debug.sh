@@ -13,7 +13,7 @@ if objdump --section-headers "$program" | grep -q '\.gnu_debuglink'; then
 fi
 objcopy --only-keep-debug --compress-debug-sections=zlib "$program" "$program.debug"
 chmod 644 "$program.debug"
-# A new file: cargo's own copy is the same file under another name, and one that runs cannot be written.
+# A new file, because cargo has a hard link to the old one, and a running program cannot be written.
 trap 'rm -f "$program.split"' EXIT
 objcopy --strip-all --add-gnu-debuglink="$program.debug" "$program" "$program.split"
 mv -f "$program.split" "$program"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds the statically linked program for serving, accelerating and loading, and tests it without other
 # files: chroot makes a directory with the program and a few files the root. Only /proc and /dev/null of the
-# machine are there, as in every container.
+# machine are available, as in every container.
 #
-#   scripts/static.sh                   builds and tries it
-#   scripts/static.sh --check PROGRAM   tries a program that has been built
+#   scripts/static.sh                   builds and tests it
+#   scripts/static.sh --check PROGRAM   tests an existing program
 #
-# The program is left in x86_64-unknown-linux-musl/PROFILE/touchstone below the target directory (PROFILE of
+# The program is in x86_64-unknown-linux-musl/PROFILE/touchstone below the target directory (PROFILE of
 # the environment; `release` by default), with its symbols in touchstone.debug beside it. docs/static.md
-# states what it can do, and what not. Exit code 3: it cannot be tested here, because mount namespaces are not
+# describes its functions and limits. Exit code 3: it cannot be tested here, because mount namespaces are not
 # available.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -16,8 +16,7 @@ set -euo pipefail
 
 triple=$(uname -m)-unknown-linux-musl
 profile=${PROFILE:-release}
-# The largest program that is released: a larger one has information for debuggers, which belongs in its own
-# file.
+# The maximum size of the released program: a larger one contains debug information, which has its own file.
 most_bytes=46000000
 
 main() {
@@ -100,7 +99,7 @@ check() {
         local namespaces=(--mount)
         [ "$(id -u)" = 0 ] || namespaces+=(--user --map-root-user)
         if ! unshare "${namespaces[@]}" true 2>/dev/null; then
-            echo "static: it cannot be tried: mount namespaces need root, or namespaces of users" >&2
+            echo "static: it cannot be tested: mount namespaces need root or user namespaces" >&2
             return 3
         fi
         STATIC_NAMESPACE=yes exec unshare "${namespaces[@]}" "$0" --check "$program"
@@ -148,7 +147,7 @@ check() {
         >"$root/log/load" 2>"$root.log" || fail "load"
     grep -q '"errors": *0\b' "$root/log/load" || fail "load has errors: $(head -c 600 "$root/log/load")"
 
-    # What needs a dynamic linker is refused, with what to do.
+    # Keys that need a dynamic linker are refused, with an alternative.
     for key in "servlet = { app = '/app.war' }" "python = { app = 'app:application' }" \
         "nsapi = { obj_conf = '/obj.conf' }"; do
         printf '[[site]]\nlisten = ["127.0.0.1:0"]\nroot = "/site"\n[[site.route]]\npath = "/a/"\n%s\n' \
@@ -160,13 +159,13 @@ check() {
     inside stop --config /site.toml >"$root.log" 2>&1 || fail "stop"
     check_container $expected
     rm -f "$root.log"
-    echo "static: $program ($bytes bytes) serves, accelerates and loads without anything beside it"
+    echo "static: $program ($bytes bytes) serves, accelerates and loads without other files"
 }
 
 # Builds packaging/Containerfile.static without a network and runs it, where buildah is installed.
 check_container() {
     if ! command -v buildah >/dev/null || [ "$(id -u)" != 0 ]; then
-        echo "static: the container is not tried (install buildah, and run as root)"
+        echo "static: the container is not tested (install buildah, and run as root)"
         return 0
     fi
     mkdir "$root/context" "$root/store"
@@ -176,7 +175,7 @@ check_container() {
         >"$root.log" 2>&1 || fail "the container is not built"
     local container waited
     container=$("${store[@]}" from --pull-never trial)
-    # As the user of the image, with the command of the image but for the port.
+    # As the user of the image, with the command of the image except for the port.
     "${store[@]}" run --isolation chroot --volume "$root/site:/srv/www:ro" "$container" -- \
         /touchstone serve --root /srv/www --listen 127.0.0.1:0 >"$root/log/container" 2>&1 </dev/null &
     servers+=($!)

@@ -7,11 +7,10 @@
 
     scripts/tck.py [--kit FILE|DIRECTORY] [--binary FILE] [--tests PATTERN] [--results DIRECTORY]
 
-The kit is what Maven has of jakarta.tck:servlet-tck-runtime, in the local repository or where it fetches
-from. Maven Central does not have it, so its sources are fetched from Debian (scripts/setup-servlet-tck.sh)
-and built; TCK names another file or directory from which it is installed into the local repository. Exit
-codes: 0 nothing fails with us that passes with Tomcat, 1 something does, 3 something that it takes is
-missing.
+The kit is the artifact jakarta.tck:servlet-tck-runtime of Maven, from the local or a remote repository. Maven
+Central does not have it, so its sources are fetched from Debian (scripts/setup-servlet-tck.sh) and built; TCK
+names another file or directory from which it is installed into the local repository. Exit codes: 0 no test
+fails here that passes with Tomcat, 1 a test does, 3 a requirement is missing.
 """
 
 import argparse
@@ -53,7 +52,7 @@ def last_lines(run, count=12):
 # --- The kit.
 
 def has_kit(version=VERSION):
-    """Whether Maven has the kit, here or where it fetches from."""
+    """Whether a local or remote repository of Maven has the kit."""
     artifact = f"jakarta.tck:servlet-tck-runtime:{version}"
     get = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get"
     for offline in (["--offline"], []):
@@ -95,7 +94,7 @@ def build_sources(directory):
 
 
 def version_of_sources(pom):
-    """The version of the kit whose sources these are; None: it is not the kit's."""
+    """The version of the kit with these sources; None if they are not those of the kit."""
     if not pom.exists():
         return None
     names = {"m": "http://maven.apache.org/POM/4.0.0"}
@@ -106,7 +105,7 @@ def version_of_sources(pom):
 
 
 def find_kit(kit):
-    """Has Maven know the kit; its version."""
+    """Installs the kit in the local repository of Maven; returns its version."""
     version = VERSION
     if kit is not None and kit.is_dir():
         version = build_sources(kit)
@@ -130,7 +129,7 @@ def find_kit(kit):
             "Then: make tck TCK=PATH, with the archive or a checkout.")
 
 
-# --- What it runs with.
+# --- The servers.
 
 def parts(binary):
     for program, package in (("mvn", "maven"), ("javac", "openjdk-17-jdk-headless")):
@@ -148,7 +147,7 @@ def parts(binary):
 
 
 class Server:
-    """A server that starts what is put into a directory."""
+    """A server that starts the applications of a directory."""
 
     def __init__(self, directory, command, environment, port):
         self.deployments = directory / "webapps"
@@ -260,7 +259,7 @@ def read_reports(directory):
 
 
 def compare(runs):
-    """Prints the sums and the differences; how many fail with us alone."""
+    """Prints the sums and the differences; returns the number of tests that fail only here."""
     print(f"{'':24}  {'passed':>7}  {'failed':>7}  {'skipped':>7}")
     for name, outcomes in runs.items():
         counts = [sum(outcome == kind for outcome in outcomes.values())
@@ -305,7 +304,7 @@ def main():
             server, signatures = starts[name](pathlib.Path(directory))
             return run_kit(name, server, signatures, build / name, results, arguments.tests, version)
 
-    # At the same time: most of the kit's time is spent waiting, for what must not happen.
+    # At the same time, because most of the time the kit waits for events that must not occur.
     print("tck: running the kit against " + ", ".join(starts), file=sys.stderr)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         runs = dict(zip(starts, pool.map(run, starts)))

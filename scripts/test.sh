@@ -7,10 +7,10 @@
 #   N passed, N failed, N skipped
 #
 #   scripts/test.sh                               the whole workspace, documentation examples included
-#   scripts/test.sh -p touchstone-http ranges     what `cargo test` would run with these arguments
+#   scripts/test.sh -p touchstone-http ranges     the tests that `cargo test` runs with these arguments
 #
-# Skipped are tests marked #[ignore], and tests that found a tool missing and printed a line that begins with
-# "SKIPPED: ". Such a line fails the run if CI=true: there, every test must run.
+# Skipped tests are those marked #[ignore], and those that print a line that begins with "SKIPPED: " because a
+# tool is missing. Such a line fails the run if CI=true.
 #
 # Exit codes: 0 all passed, 1 a test failed or did not compile, or none was run.
 set -euo pipefail
@@ -32,7 +32,7 @@ main() {
         # With the features of packages.
         set -- --workspace --features touchstone/wasm
     fi
-    # --show-output makes the harness print what passing tests wrote: the SKIPPED lines are there.
+    # --show-output makes the harness print the output of passing tests, which contains the SKIPPED lines.
     case " $* " in *" -- "*) set -- "$@" --show-output ;; *) set -- "$@" -- --show-output ;; esac
     [ ! -t 1 ] || export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-always}
 
@@ -45,7 +45,7 @@ main() {
     cargo test --no-fail-fast "$@" >"$output" 2>&1 </dev/null &
     local cargo=$!
     set +m
-    # When nothing of the group is left, kill fails; under `set -e` that would become the exit code.
+    # If the group has no process, kill fails; with `set -e` that would be the exit code.
     # shellcheck disable=SC2064 # the values of now
     trap "kill -- -$cargo 2>/dev/null || true; rm -f '$output'" EXIT
     read_output < <(tail -n +1 -f -s 0.2 --pid="$cargo" "$output")
@@ -68,9 +68,9 @@ main() {
     [ "$status" = 0 ] && [ "$failed" = 0 ]
 }
 
-# Copies the harness's output and adds up. Of what passing tests wrote ("successes:" up to the result line)
-# only SKIPPED lines are shown. Each test counts once, however many such lines it wrote. What failed ones
-# wrote ("failures:", up to "failures:" with their names) is kept for the end.
+# Copies the output of the harness and adds up the results. Of the output of passing tests ("successes:" up to
+# the result line) only SKIPPED lines are printed. Each test counts once, with any number of such lines. The
+# output of failed tests ("failures:", up to "failures:" with their names) is stored for the end.
 read_output() {
     local line inside=no test='' counted='' file='' block=()
     while IFS= read -r line || [ -n "$line" ]; do
@@ -85,14 +85,15 @@ read_output() {
                 keep_block
                 test=$line ;;
             *"process didn't exit successfully: "*)
-                # It was killed, or ended everything: there is no block of a test's own.
+                # The harness was killed or has exited: the test has no block of output.
                 failures+=("$file") said[$file]=$line ;;
             "error: test failed, to rerun pass "* | "error: could not "*)
-                # Of cargo itself, also where a test's process ended amid what its passing tests wrote.
+                # A line of cargo, also if the process of a test ended within the output of its passing tests.
                 [ $inside != yes ] || inside=no ;;
             *"SKIPPED: "*)
                 [ $inside != yes ] || printf '%s\n' "SKIPPED: ${line#*SKIPPED: }"
-                # Outside the block of a passing test the writer's name is not known: each line is one test.
+                # Outside the block of a passing test the name of the test is not known: each line is one
+                # test.
                 if [ $inside != yes ] || [ "$counted" != "$test" ]; then
                     skipped=$((skipped + 1))
                     counted=$test
@@ -103,7 +104,7 @@ read_output() {
     done
 }
 
-# Keeps the block of the failed test that was just read, if there is one (variables of read_output).
+# Stores the block of the failed test that was just read, if there is one (variables of read_output).
 keep_block() {
     local name=${test#---- } text count
     name="${name% stdout ----} ($file)"

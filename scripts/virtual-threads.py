@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What 2,000 requests that wait 100 ms each cost with virtual threads, here and in an unmodified Tomcat.
+"""Measures 2,000 requests that wait 100 ms each with virtual threads, here and in an unmodified Tomcat.
 
     scripts/virtual-threads.py --binary target/release/touchstone [--rounds 5] [--requests 2000] [--wait 100]
 
 Each server runs the same servlet on the same Java (21 or later) with the same heap. In each round every
-connection asks once, all at the same time. It prints how long a round takes, and the most memory that the
-process has had (VmHWM). Exit codes: 0 measured, 1 an answer was wrong, 3 something that it takes is missing.
+connection sends one request, all at the same time. It prints the duration of a round, and the maximum memory
+of the process (VmHWM). Exit codes: 0 measured, 1 an answer was wrong, 3 a requirement is missing.
 """
 
 import argparse
@@ -166,7 +166,7 @@ async def rounds(port, requests, wait, count):
 
 
 def most_memory(process):
-    """The most that the process has had, in MiB."""
+    """The maximum memory of the process, in MiB."""
     with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024

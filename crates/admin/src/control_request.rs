@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use touchstone_control::{Call, CallAnswer, CallFields, CallMethod, ControlGate, Failure, MOST_BODY_BYTES};
+use touchstone_control::{
+    ControlError, ControlGate, ControlMethod, ControlRequest, ControlRequestFields, ControlResponse,
+    MOST_BODY_BYTES,
+};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::request_view::{HeadFields, RequestFields};
 
@@ -37,50 +40,51 @@ pub(super) fn answer(
         return Page::error(403);
     }
     let Some(control) = gate.control() else {
-        let failure = Failure::new(404, "there is no control API; set control.enabled in the configuration");
-        return page(failure.answer());
+        let error =
+            ControlError::new(404, "there is no control API; set control.enabled in the configuration");
+        return page(error.response());
     };
-    let call = call(stream, control, head, input, length);
-    page((state.control)(call))
+    let request = read_request(stream, control, head, input, length);
+    page((state.control)(request))
 }
 
-fn call(
+fn read_request(
     stream: &mut ClientStream,
     gate: &ControlGate,
     head: &RequestHead,
     input: &[u8],
     length: usize,
-) -> Call {
+) -> ControlRequest {
     let fields = HeadFields { head, buffer: input };
     let field = |name: &[u8]| -> Option<String> {
         let mut all = (0..).map_while(|position| fields.field(position));
         let value = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?.1;
         Some(String::from_utf8_lossy(value).into_owned())
     };
-    // The user of a proxy is no information about its clients.
+    // The user of a proxy does not identify the proxy's clients.
     let is_passed_on =
         [&b"via"[..], b"x-forwarded-for", b"forwarded"].iter().any(|name| field(name).is_some());
     let user = stream.user().filter(|_| !is_passed_on);
     let caller = gate.identify(field(b"authorization").as_deref().map(str::as_bytes), user);
-    // A body of a client that is not known is not read.
+    // The body of an unauthenticated client is not read.
     let body = match &caller {
         Ok(_) => receive_body(stream, head, &input[length..]),
         Err(_) => Ok(Vec::new()),
     };
     let target = String::from_utf8_lossy(head.target.of(input)).into_owned();
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    Call {
+    ControlRequest {
         method: match head.method {
-            Method::Get | Method::Head => CallMethod::Get,
-            Method::Put => CallMethod::Put,
-            Method::Post => CallMethod::Post,
-            Method::Patch => CallMethod::Patch,
-            Method::Delete => CallMethod::Delete,
-            _ => CallMethod::Other,
+            Method::Get | Method::Head => ControlMethod::Get,
+            Method::Put => ControlMethod::Put,
+            Method::Post => ControlMethod::Post,
+            Method::Patch => ControlMethod::Patch,
+            Method::Delete => ControlMethod::Delete,
+            _ => ControlMethod::Other,
         },
         path: path.to_string(),
         query: query.to_string(),
-        fields: CallFields {
+        fields: ControlRequestFields {
             if_match: field(b"if-match"),
             if_none_match: field(b"if-none-match"),
             content_type: field(b"content-type"),
@@ -96,18 +100,22 @@ fn call(
 }
 
 /// Reads the body, whose beginning may have arrived with the head.
-fn receive_body(stream: &mut ClientStream, head: &RequestHead, received: &[u8]) -> Result<Vec<u8>, Failure> {
+fn receive_body(
+    stream: &mut ClientStream,
+    head: &RequestHead,
+    received: &[u8],
+) -> Result<Vec<u8>, ControlError> {
     let length = match head.body {
         RequestBody::None => return Ok(Vec::new()),
         RequestBody::Chunked => {
-            return Err(Failure::new(411, "send the body with Content-Length, not in chunks"));
+            return Err(ControlError::new(411, "send the body with Content-Length, not in chunks"));
         }
         RequestBody::Length(length) => length,
     };
     if length > MOST_BODY_BYTES {
-        return Err(Failure::new(413, format!("a body has at most {MOST_BODY_BYTES} bytes")));
+        return Err(ControlError::new(413, format!("a body has at most {MOST_BODY_BYTES} bytes")));
     }
-    let broken = |_| Failure::new(400, "the body was not received");
+    let broken = |_| ControlError::new(400, "the body was not received");
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     let mut body = received[..received.len().min(length)].to_vec();
     if head.expectation == Expectation::Continue && body.is_empty() {
@@ -118,16 +126,16 @@ fn receive_body(stream: &mut ClientStream, head: &RequestHead, received: &[u8]) 
     while body.len() < length {
         let wait = deadline.saturating_duration_since(Instant::now());
         if wait.is_zero() {
-            return Err(Failure::new(408, "the body did not arrive in time"));
+            return Err(ControlError::new(408, "the body did not arrive in time"));
         }
         stream.set_timeouts(wait).map_err(broken)?;
         let most = buffer.len().min(length - body.len());
         match stream.read(&mut buffer[..most]) {
-            Ok(0) => return Err(Failure::new(400, "the body is shorter than its Content-Length")),
+            Ok(0) => return Err(ControlError::new(400, "the body is shorter than its Content-Length")),
             Ok(count) => body.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(Failure::new(408, "the body did not arrive in time"));
+                return Err(ControlError::new(408, "the body did not arrive in time"));
             }
             Err(error) => return Err(broken(error)),
         }
@@ -135,7 +143,7 @@ fn receive_body(stream: &mut ClientStream, head: &RequestHead, received: &[u8]) 
     Ok(body)
 }
 
-fn page(answer: CallAnswer) -> Page {
+fn page(answer: ControlResponse) -> Page {
     let body = match answer.status {
         304 => String::new(),
         _ => format!("{:#}\n", answer.body),

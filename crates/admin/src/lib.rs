@@ -52,7 +52,7 @@ pub use status_json::{components_json, origins_json, streams_json};
 use std::sync::Arc;
 
 use touchstone_accelerator::purge::PurgeOrder;
-use touchstone_control::{Call, CallAnswer};
+use touchstone_control::{ControlRequest, ControlResponse};
 use touchstone_observe::metrics::Metrics;
 
 use crate::connection_info::CoreSessions;
@@ -61,7 +61,7 @@ use crate::connection_info::CoreSessions;
 pub type PurgeFunction = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 
 /// Carries out a request to the control API.
-pub type ControlFunction = Arc<dyn Fn(Call) -> CallAnswer + Send + Sync>;
+pub type ControlFunction = Arc<dyn Fn(ControlRequest) -> ControlResponse + Send + Sync>;
 
 /// The sources of the data that the pages show.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Requests to the control API, from who sends them to their answers.
+//! Executes requests to the control API: checks the client, reads or changes, and writes the audit log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -15,42 +15,42 @@ use touchstone_tls::private_file;
 
 use crate::audit::{AuditLog, now};
 use crate::base::Base;
-use crate::call::{Call, CallAnswer, Failure};
 use crate::certificates;
-use crate::effective::{Effective, Opened, set_conflicts_aside};
+use crate::effective::{EffectiveConfig, LoadedConfig, set_conflicts_aside};
 use crate::keyed_hash::HashKey;
-use crate::overlay::{OriginName, OriginOrder, Overlay};
-use crate::place::Place;
+use crate::overlay::{OriginName, OriginOverride, Overlay};
+use crate::request::{ControlError, ControlRequest, ControlResponse};
+use crate::resource::Resource;
 use crate::secrets;
 use crate::tokens::{Identity, Right};
 
-/// The most changes that are remembered.
+/// The maximum number of changes in the history.
 const MOST_HISTORY: usize = 200;
 
-/// The subject of a change of everything.
+/// The subject of a change of the whole configuration.
 pub(crate) const EVERYTHING: &str = "everything";
 
-/// The server that is controlled.
-pub trait Host {
-    /// What this machine lacks for a configuration, as `touchstone check` says it.
+/// The server that the control API reads and changes.
+pub trait ControlledServer {
+    /// Checks a configuration on this machine, as `touchstone check` does.
     fn check(&self, config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem>;
 
-    /// Puts a configuration in force, as a reload does, with these orders for its origins. `commit` is called
-    /// when everything is prepared that may fail; if it fails, nothing changes.
+    /// Applies a configuration, as a reload does, with these overrides for its origins. Calls `commit` after
+    /// all preparations that can fail; if `commit` fails, nothing changes.
     fn apply(
         &mut self,
         config: Config,
-        orders: &BTreeMap<OriginName, OriginOrder>,
+        overrides: &BTreeMap<OriginName, OriginOverride>,
         commit: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<(), String>;
 
     /// Removes stored responses; `None`: no route has a cache.
     fn purge(&self, order: &PurgeOrder) -> Option<usize>;
 
-    /// The file of a certificate by ACME.
+    /// The file of a certificate that ACME obtains.
     fn acme_file(&self, config: &Config, hosts: &[String]) -> PathBuf;
 
-    /// Why nothing can be changed at the moment.
+    /// The reason why the server can change nothing at present, if there is one.
     fn busy(&self) -> Option<String>;
 }
 
@@ -58,7 +58,7 @@ pub trait Host {
 pub struct ControlApi {
     pub(crate) base: Base,
     pub(crate) overlay: Overlay,
-    pub(crate) effective: Effective,
+    pub(crate) effective: EffectiveConfig,
     pub(crate) key: HashKey,
     pub(crate) history: VecDeque<Value>,
     error_log: ErrorLog,
@@ -69,18 +69,18 @@ pub struct ControlApi {
     pub(crate) origins: Arc<OriginGroups>,
 }
 
-/// What a request has changed, for the audit log.
+/// The changes that a request made, for the audit log.
 #[derive(Default)]
 pub(crate) struct ChangeNote {
-    /// What it is about, as in `site shop.example`.
+    /// The changed sites and sections, for example `site shop.example`.
     pub(crate) subjects: Vec<String>,
     /// The differences.
     pub(crate) changes: Vec<Value>,
 }
 
 impl ControlApi {
-    /// The API over a configuration that is in force.
-    pub fn new(opened: Opened, error_log: ErrorLog, metrics: &Metrics) -> Result<ControlApi, String> {
+    /// Opens the API for the applied configuration.
+    pub fn new(opened: LoadedConfig, error_log: ErrorLog, metrics: &Metrics) -> Result<ControlApi, String> {
         let control = &opened.effective.config.control;
         let audit = AuditLog::open(control.audit_log.as_deref(), error_log.clone())?;
         let counts = metrics.control().clone();
@@ -101,17 +101,17 @@ impl ControlApi {
             // This process is the only writer from now on.
             private_file::remove_unfinished(&Overlay::file(&directory));
         }
-        api.keep(&opened.conflicts);
+        api.report_conflicts(&opened.conflicts);
         Ok(api)
     }
 
-    /// What operators want of origins.
-    pub fn orders(&self) -> &BTreeMap<OriginName, OriginOrder> {
+    /// The states and weights of origins that operators have set.
+    pub fn origin_overrides(&self) -> &BTreeMap<OriginName, OriginOverride> {
         &self.overlay.origins
     }
 
-    /// A reload has put the files in force. Returns what it has dropped.
-    pub fn reloaded(&mut self, opened: Opened) -> Result<Vec<String>, String> {
+    /// Replaces the configuration after a reload has applied the files. Returns the changes that are lost.
+    pub fn reloaded(&mut self, opened: LoadedConfig) -> Result<Vec<String>, String> {
         let persistence = [self.control().persist, opened.effective.config.control.persist];
         let dropped: Vec<String> = match persistence.contains(&Persistence::None) {
             true => {
@@ -128,17 +128,17 @@ impl ControlApi {
         let is_same = self.effective.document == opened.effective.document;
         (self.base, self.overlay, self.effective) = (opened.base, opened.overlay, opened.effective);
         if !is_same {
-            self.remember(json!({
+            self.add_to_history(json!({
                 "time": now(), "who": "reload", "result": "applied", "subjects": [EVERYTHING],
             }));
         }
-        self.keep(&opened.conflicts);
+        self.report_conflicts(&opened.conflicts);
         self.remove_unused_certificates();
         Ok(dropped)
     }
 
-    /// What changes until the next reload, for a process that ends.
-    pub fn lost_at_end(&self) -> Vec<String> {
+    /// The changes that are lost when this process ends.
+    pub fn unsaved_changes(&self) -> Vec<String> {
         match self.control().persist {
             Persistence::None => self.overlay.summary(),
             Persistence::File => Vec::new(),
@@ -150,80 +150,80 @@ impl ControlApi {
         self.audit.reopen()
     }
 
-    /// Carries out a request, and writes the audit log.
-    pub fn handle(&mut self, call: &Call, host: &mut dyn Host) -> CallAnswer {
-        let id = self.request_id(call);
+    /// Executes a request, and writes the audit log.
+    pub fn handle(&mut self, request: &ControlRequest, server: &mut dyn ControlledServer) -> ControlResponse {
+        let id = self.request_id(request);
         let mut note = ChangeNote::default();
-        let result = self.carry_out(call, host, &mut note);
-        let mut answer = result.unwrap_or_else(|failure| failure.answer());
-        if !call.method.is_safe() {
-            self.record(call, &id, &answer, note);
+        let result = self.execute(request, server, &mut note);
+        let mut answer = result.unwrap_or_else(|error| error.response());
+        if !request.method.is_safe() {
+            self.record(request, &id, &answer, note);
         }
         answer.fields.push(("X-Request-Id", id));
         answer
     }
 
-    fn carry_out(
+    fn execute(
         &mut self,
-        call: &Call,
-        host: &mut dyn Host,
+        request: &ControlRequest,
+        server: &mut dyn ControlledServer,
         note: &mut ChangeNote,
-    ) -> Result<CallAnswer, Failure> {
-        let identity = call.caller.clone()?;
-        if call.fields.from_browser {
-            return Err(Failure::new(
+    ) -> Result<ControlResponse, ControlError> {
+        let identity = request.caller.clone()?;
+        if request.fields.from_browser {
+            return Err(ControlError::new(
                 403,
                 "the control API is not for browsers: a request must not have Origin, Cookie or \
                  Sec-Fetch-Site",
             ));
         }
-        let place = Place::parse(&call.path)?;
-        place.allows(call.method)?;
-        if call.method.is_safe() {
-            return self.read(&place, call, host);
+        let resource = Resource::parse(&request.path)?;
+        resource.allows(request.method)?;
+        if request.method.is_safe() {
+            return self.read(&resource, request, server);
         }
         if identity.right != Right::Change {
-            return Err(Failure::new(403, format!("'{}' may read only", identity.name)));
+            return Err(ControlError::new(403, format!("'{}' may read only", identity.name)));
         }
-        let body = self.body(call)?;
-        if let Some(reason) = host.busy() {
-            return Err(Failure::new(503, reason));
+        let body = self.body(request)?;
+        if let Some(reason) = server.busy() {
+            return Err(ControlError::new(503, reason));
         }
-        self.change(&place, call, body, &identity, host, note)
+        self.change(&resource, request, body, &identity, server, note)
     }
 
-    /// The body, in which texts in place of secrets are the secrets again; null for DELETE.
-    fn body(&self, call: &Call) -> Result<Value, Failure> {
-        let bytes = call.body.clone()?;
-        if call.method == crate::call::CallMethod::Delete {
+    /// The body, in which the placeholders are replaced by the secrets; null for DELETE.
+    fn body(&self, request: &ControlRequest) -> Result<Value, ControlError> {
+        let bytes = request.body.clone()?;
+        if request.method == crate::request::ControlMethod::Delete {
             return match bytes.is_empty() {
                 true => Ok(Value::Null),
-                false => Err(Failure::new(400, "DELETE has no body")),
+                false => Err(ControlError::new(400, "DELETE has no body")),
             };
         }
-        let media_type = call.fields.content_type.as_deref().unwrap_or_default();
+        let media_type = request.fields.content_type.as_deref().unwrap_or_default();
         let normal = media_type.to_ascii_lowercase().replace(' ', "");
         if !["application/json", "application/json;charset=utf-8"].contains(&normal.as_str()) {
-            return Err(Failure::new(415, "the body must have Content-Type: application/json"));
+            return Err(ControlError::new(415, "the body must have Content-Type: application/json"));
         }
         let mut body: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| Failure::new(400, format!("the body is not JSON: {error}")))?;
+            .map_err(|error| ControlError::new(400, format!("the body is not JSON: {error}")))?;
         let known = Value::Object(self.effective.document.clone());
-        secrets::restore(&mut body, &known, &self.key).map_err(|problem| Failure::new(422, problem))?;
+        secrets::restore(&mut body, &known, &self.key).map_err(|problem| ControlError::new(422, problem))?;
         Ok(body)
     }
 
-    /// The request's own id if it has the form of one, or a new one.
-    fn request_id(&mut self, call: &Call) -> String {
+    /// The `X-Request-Id` of the request if it is valid; otherwise a new one.
+    fn request_id(&mut self, request: &ControlRequest) -> String {
         let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=:@".contains(&byte);
-        match &call.fields.request_id {
+        match &request.fields.request_id {
             Some(id) if (1..=128).contains(&id.len()) && id.bytes().all(is_id_byte) => id.clone(),
             _ => String::from_utf8_lossy(&self.ids.next_uuid()).into_owned(),
         }
     }
 
-    /// Writes what became of a change into the audit log.
-    fn record(&mut self, call: &Call, id: &str, answer: &CallAnswer, note: ChangeNote) {
+    /// Writes the result of a change to the audit log.
+    fn record(&mut self, request: &ControlRequest, id: &str, answer: &ControlResponse, note: ChangeNote) {
         let (word, result) = match answer.status {
             200..=299 => ("applied", ControlResult::Applied),
             401 | 403 => ("denied", ControlResult::Denied),
@@ -234,10 +234,10 @@ impl ControlApi {
         let mut record = json!({
             "time": now(),
             "request_id": id,
-            "who": call.caller.as_ref().map_or("-", |identity| identity.name.as_str()),
-            "address": call.address,
-            "method": call.method.word(),
-            "path": call.path,
+            "who": request.caller.as_ref().map_or("-", |identity| identity.name.as_str()),
+            "address": request.address,
+            "method": request.method.word(),
+            "path": request.path,
             "subjects": note.subjects,
             "result": word,
             "status": answer.status,
@@ -251,23 +251,23 @@ impl ControlApi {
                 }
             }
         }
-        match call.caller.is_ok() {
+        match request.caller.is_ok() {
             true => {
                 self.audit.write(&record);
-                self.remember(record);
+                self.add_to_history(record);
             }
             false => self.audit.write_of_unknown(record),
         }
     }
 
-    fn remember(&mut self, record: Value) {
+    fn add_to_history(&mut self, record: Value) {
         self.history.push_back(record);
         if self.history.len() > MOST_HISTORY {
             self.history.pop_front();
         }
     }
 
-    /// The last change of a subject that was made.
+    /// The last applied change of a subject.
     pub(crate) fn last_change(&self, subject: &str) -> Option<&Value> {
         let is_about = |record: &&Value| {
             let subjects = record["subjects"].as_array().map_or(&[][..], Vec::as_slice);
@@ -284,14 +284,14 @@ impl ControlApi {
         &self.effective.config.control
     }
 
-    /// Where changes are kept; `None`: they are not kept.
+    /// The directory in which changes are stored; `None`: they are not stored.
     pub(crate) fn directory(&self) -> Option<PathBuf> {
         let control = self.control();
         control.directory.clone().filter(|_| control.persist == Persistence::File)
     }
 
-    /// Says conflicts, and keeps what was set aside.
-    fn keep(&mut self, conflicts: &[String]) {
+    /// Logs conflicts, and stores the changes that were set aside.
+    fn report_conflicts(&mut self, conflicts: &[String]) {
         if conflicts.is_empty() {
             return;
         }
@@ -301,8 +301,8 @@ impl ControlApi {
         }
     }
 
-    /// A new overlay counts from now on; changes over a text that the files no longer have are set aside.
-    pub(crate) fn in_force(&mut self, overlay: Overlay, effective: Effective) {
+    /// Replaces the overlay and the effective configuration.
+    pub(crate) fn activate(&mut self, overlay: Overlay, effective: EffectiveConfig) {
         (self.overlay, self.effective) = (overlay, effective);
         debug_assert!(set_conflicts_aside(&self.base, &mut self.overlay.clone()).is_empty());
         self.remove_unused_certificates();
@@ -315,13 +315,13 @@ impl ControlApi {
         }
     }
 
-    /// A value without its secrets.
-    pub(crate) fn hidden(&self, value: &Value) -> Value {
-        secrets::hidden(value, &self.key)
+    /// A copy of a value with placeholders for its secrets.
+    pub(crate) fn redacted(&self, value: &Value) -> Value {
+        secrets::with_placeholders(value, &self.key)
     }
 
-    /// The note about a client in a change.
-    pub(crate) fn stamp(identity: &Identity) -> (String, String) {
+    /// The name of the client and the present time, for a change.
+    pub(crate) fn author_and_time(identity: &Identity) -> (String, String) {
         (identity.name.clone(), now())
     }
 }

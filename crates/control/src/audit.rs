@@ -11,17 +11,17 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use touchstone_observe::log::error::ErrorLog;
 
-/// The most lines a minute about requests without a known client, which anyone may send.
+/// The maximum number of lines a minute for requests of unauthenticated clients.
 const MOST_UNKNOWN: u32 = 60;
 
-/// Where the lines go.
+/// The audit log.
 pub struct AuditLog {
     file: Option<(PathBuf, File)>,
     error_log: ErrorLog,
     unknown: UnknownClients,
 }
 
-/// Counts the lines about clients that are not known.
+/// Counts the lines for unauthenticated clients.
 struct UnknownClients {
     since: Instant,
     written: u32,
@@ -29,7 +29,7 @@ struct UnknownClients {
 }
 
 impl AuditLog {
-    /// Opens the file, or writes into the error log if there is none.
+    /// Opens the file. Without a path the lines go to the error log.
     pub fn open(path: Option<&Path>, error_log: ErrorLog) -> Result<AuditLog, String> {
         let open = |path: &Path| {
             let file = open_file(path).map_err(|error| {
@@ -41,7 +41,7 @@ impl AuditLog {
         Ok(AuditLog { file: path.map(open).transpose()?, error_log, unknown })
     }
 
-    /// Opens the file again, after it was renamed; on an error the old one stays.
+    /// Reopens the file after it was renamed. If that fails, the old file stays open.
     pub fn reopen(&mut self) -> Result<(), String> {
         if let Some((path, file)) = &mut self.file {
             *file = open_file(path).map_err(|error| {
@@ -51,7 +51,7 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Writes a line. A line that the file does not take goes into the error log.
+    /// Writes a line. A line that cannot be written to the file goes to the error log.
     pub fn write(&mut self, record: &Value) {
         if let Some((path, file)) = &mut self.file {
             match file.write_all(format!("{record}\n").as_bytes()) {
@@ -64,7 +64,8 @@ impl AuditLog {
         self.error_log.info(format_args!("control: {record}"));
     }
 
-    /// Writes a line about a client that is not known, unless there were too many in this minute.
+    /// Writes a line for an unauthenticated client, unless this minute already has the maximum number of
+    /// them.
     pub fn write_of_unknown(&mut self, mut record: Value) {
         let unknown = &mut self.unknown;
         if unknown.since.elapsed() > Duration::from_secs(60) {
@@ -87,7 +88,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
-/// The present time as in `2026-11-27T06:12:25.123Z`.
+/// The present time, for example `2026-11-27T06:12:25.123Z`.
 pub fn now() -> String {
     let now = OffsetDateTime::now_utc();
     let millisecond = now.replace_nanosecond(now.nanosecond() / 1_000_000 * 1_000_000).unwrap_or(now);
@@ -101,7 +102,7 @@ mod tests {
     use touchstone_observe::log::{ErrorLogConfig, LogDestination, LogLevel};
 
     #[test]
-    fn lines_survive_a_rotation_and_unknown_clients_do_not_fill_the_disk() {
+    fn lines_are_kept_after_a_rotation_and_those_of_unknown_clients_are_limited() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
         let error_log = ErrorLog::start(&ErrorLogConfig::new(LogDestination::Off, LogLevel::Info)).unwrap();

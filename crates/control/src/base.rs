@@ -1,4 +1,4 @@
-//! The configuration as its files say it: their texts, and the same as JSON.
+//! The configuration files: their texts, and their values as JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use touchstone_config::{ConfigProblem, Loaded, Source, load_sources, names_of_si
 /// The section of sites.
 pub const SITE: &str = "site";
 
-/// The key that names other files.
+/// The key that lists further files.
 pub const INCLUDE: &str = "include";
 
 /// The files of a configuration.
@@ -16,7 +16,7 @@ pub const INCLUDE: &str = "include";
 pub struct Base {
     /// Their texts, the main file first.
     pub sources: Vec<Source>,
-    /// The same as JSON.
+    /// Their values as JSON.
     tables: Vec<Map<String, Value>>,
     /// The sites of all files, in their order.
     pub sites: Vec<BaseSite>,
@@ -54,7 +54,7 @@ impl Base {
         self.sources.first().map_or(Path::new(""), |source| &source.name)
     }
 
-    /// What relative paths in a file are relative to.
+    /// The directory to which the relative paths of a file refer.
     pub fn directory(&self, source: usize) -> PathBuf {
         self.sources.get(source).map(|source| source.base.clone()).unwrap_or_default()
     }
@@ -65,24 +65,24 @@ impl Base {
         Some((site, self.value(site)))
     }
 
-    /// What the file says about a site.
+    /// The value of a site in its file.
     pub fn value(&self, site: &BaseSite) -> &Value {
         &self.tables[site.source][SITE][site.position]
     }
 
-    /// A section that is not that of sites, and the position of its file.
+    /// A section other than `site`, and the position of its file.
     pub fn section(&self, name: &str) -> Option<(usize, &Value)> {
         self.tables.iter().enumerate().find_map(|(source, table)| Some((source, table.get(name)?)))
     }
 
-    /// The names of all sections but that of sites.
+    /// The names of all sections other than `site`.
     pub fn section_names(&self) -> impl Iterator<Item = &str> {
         let names = self.tables.iter().flat_map(Map::keys).map(String::as_str);
         names.filter(|name| *name != SITE && *name != INCLUDE)
     }
 }
 
-/// A text that was read as a configuration already.
+/// Parses a text that was already accepted as a configuration.
 fn table_of(source: &Source) -> Map<String, Value> {
     let table = source.text.parse::<toml::Table>().ok().and_then(|table| serde_json::to_value(table).ok());
     match table {

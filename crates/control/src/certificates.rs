@@ -1,4 +1,4 @@
-//! The certificates of sites: what they are, and new ones in place of them.
+//! Describes the certificates of sites, and receives new ones.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,12 +12,12 @@ use touchstone_tls::{LoadedCertificate, private_file, provider};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 
-use crate::call::Failure;
 use crate::keyed_hash::hexadecimal;
-use crate::place::Place;
+use crate::request::ControlError;
+use crate::resource::Resource;
 
-/// The certificate of a site; `None`: the site speaks plain HTTP. `acme_file` is the file of a certificate by
-/// ACME.
+/// Describes the certificate of a site; `None`: the site has no TLS. `acme_file` returns the file of a
+/// certificate that ACME obtains.
 pub fn certificate_json(
     name: &str,
     site: &SiteConfig,
@@ -37,7 +37,7 @@ pub fn certificate_json(
     };
     let mut value = json!({
         "site": name,
-        "href": Place::Certificate(name.to_string()).path(),
+        "href": Resource::Certificate(name.to_string()).path(),
         "hosts": site.hosts,
         "source": source,
         "renewal": match source {
@@ -94,34 +94,34 @@ fn date(unix_s: i64) -> String {
         .unwrap_or_default()
 }
 
-/// A received certificate that a site can use, in a file of its own.
+/// A valid certificate for a site that was received and written to a file.
 pub struct ReceivedCertificate {
     /// The file, with the chain and the key.
     pub file: PathBuf,
-    /// What it is, for the answer.
+    /// Its description, for the response.
     pub description: Value,
 }
 
-/// Checks `{"certificate": PEM, "key": PEM}` for a site and writes it into a file of this directory. The file
-/// has both, so no reader finds the certificate of one change with the key of another.
+/// Checks `{"certificate": PEM, "key": PEM}` for a site and writes both to one file in this directory. So a
+/// reader cannot get the certificate of one change with the key of another.
 pub fn receive(
     body: &Map<String, Value>,
     name: &str,
     site: &SiteConfig,
     directory: &Path,
-) -> Result<ReceivedCertificate, Failure> {
+) -> Result<ReceivedCertificate, ControlError> {
     if let Some(unknown) = body.keys().find(|key| !["certificate", "key"].contains(&key.as_str())) {
-        let text = format!("unknown key '{unknown}'; there are 'certificate' and 'key'");
-        return Err(Failure::new(400, text));
+        let text = format!("unknown key '{unknown}'; the keys are 'certificate' and 'key'");
+        return Err(ControlError::new(400, text));
     }
     let pem = |key: &str| {
         let text = body.get(key).and_then(Value::as_str);
-        text.ok_or_else(|| Failure::new(400, format!("'{key}' must be a text in the form of PEM")))
+        text.ok_or_else(|| ControlError::new(400, format!("'{key}' must be a text in PEM format")))
     };
     let text = format!("{}\n{}\n", pem("certificate")?.trim_end(), pem("key")?.trim_end());
     let directory = certificate_directory(directory);
     let cannot = |error: std::io::Error| {
-        Failure::new(500, format!("no file can be written in {}: {error}", directory.display()))
+        ControlError::new(500, format!("no file can be written in {}: {error}", directory.display()))
     };
     private_file::make_directory(&directory).map_err(cannot)?;
     let safe: String = name
@@ -139,24 +139,24 @@ pub fn receive(
     checked.map(|description| ReceivedCertificate { file, description })
 }
 
-/// Whether the site's clients would accept it.
-fn check(file: &Path, site: &SiteConfig) -> Result<Value, Failure> {
+/// Checks that the certificate is valid at present and for all hosts of the site.
+fn check(file: &Path, site: &SiteConfig) -> Result<Value, ControlError> {
     let loaded = LoadedCertificate::from_files(file, file, &provider()).map_err(|problem| {
-        // The file's name says nothing to the client.
-        Failure::new(422, format!("the certificate and key cannot be used: {}", problem.message))
+        // The message has no file name: the client has not chosen it.
+        ControlError::new(422, format!("the certificate and key cannot be used: {}", problem.message))
     })?;
     let missing: Vec<&str> =
         site.hosts.iter().map(String::as_str).filter(|host| !loaded.is_for(host)).collect();
     if !missing.is_empty() {
         let error = format!("the certificate is not for {}", missing.join(", "));
-        return Err(Failure::new(422, error).with("names", loaded.names.clone()));
+        return Err(ControlError::new(422, error).with("names", loaded.names.clone()));
     }
     match loaded.age(unix_seconds()) {
         touchstone_tls::Age::Expired => {
-            Err(Failure::new(422, format!("the certificate has expired on {}", loaded.end_day())))
+            Err(ControlError::new(422, format!("the certificate has expired on {}", loaded.end_day())))
         }
         touchstone_tls::Age::Early => {
-            Err(Failure::new(422, format!("the certificate is not valid before {}", loaded.begin_day())))
+            Err(ControlError::new(422, format!("the certificate is not valid before {}", loaded.begin_day())))
         }
         touchstone_tls::Age::Valid | touchstone_tls::Age::EndsSoon => {
             let mut description = json!({});
@@ -170,7 +170,7 @@ fn certificate_directory(directory: &Path) -> PathBuf {
     directory.join("certificates")
 }
 
-/// Removes the received certificates that none of these texts of configurations names.
+/// Removes the received certificates that are not named in these configuration texts.
 pub fn remove_unused(directory: &Path, texts: &[String]) {
     for entry in std::fs::read_dir(certificate_directory(directory)).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -184,7 +184,7 @@ pub fn remove_unused(directory: &Path, texts: &[String]) {
     }
 }
 
-/// The keys of a site with this certificate.
+/// Sets the keys of a site so that it uses this certificate.
 pub fn use_certificate(site: &mut Map<String, Value>, file: &Path) {
     site.insert("certificate".to_string(), file.to_string_lossy().into());
     site.remove("key");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_usable_certificates_are_kept() {
+    fn only_valid_certificates_are_stored() {
         let directory = tempfile::tempdir().unwrap();
         let receive = |certificate: &str, key: &str, hosts: &[&str]| {
             receive(&body(certificate, key), "shop.example", &site(hosts), directory.path())

@@ -1,21 +1,20 @@
-//! What is different between two values, for the audit log and for a writer who came second.
+//! The differences between two values, for the audit log and for responses to conflicting changes.
 
 use serde_json::{Value, json};
 
-/// More differences are only counted.
-const MOST: usize = 50;
+/// The maximum number of differences that are listed; further ones are counted.
+const MOST_DIFFERENCES: usize = 50;
 
-/// Longer values are shown in part.
-const LONGEST: usize = 500;
+/// The maximum length of a value as JSON in bytes; a longer value is cut.
+const MOST_VALUE_BYTES: usize = 500;
 
-/// Each difference with its path (RFC 6901), the value before and the value after; a value that is missing is
-/// null.
+/// Each difference with its path (RFC 6901), the value before and the value after; a missing value is null.
 pub fn differences(before: &Value, after: &Value) -> Vec<Value> {
     let mut found = Vec::new();
     let mut more = 0;
     compare(&mut String::new(), Some(before), Some(after), &mut |path, before, after| {
-        if found.len() < MOST {
-            found.push(json!({ "path": path, "before": short(before), "after": short(after) }));
+        if found.len() < MOST_DIFFERENCES {
+            found.push(json!({ "path": path, "before": shortened(before), "after": shortened(after) }));
         } else {
             more += 1;
         }
@@ -26,13 +25,13 @@ pub fn differences(before: &Value, after: &Value) -> Vec<Value> {
     found
 }
 
-fn short(value: Option<&Value>) -> Value {
+fn shortened(value: Option<&Value>) -> Value {
     let value = value.cloned().unwrap_or(Value::Null);
     let text = value.to_string();
-    match text.len() > LONGEST {
+    match text.len() > MOST_VALUE_BYTES {
         false => value,
         true => {
-            let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            let end = (0..=MOST_VALUE_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
             Value::String(format!("{}... ({} bytes)", &text[..end], text.len()))
         }
     }

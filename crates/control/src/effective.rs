@@ -1,4 +1,4 @@
-//! The configuration in force: the files with the changes over them, read and checked as one.
+//! The effective configuration: the files with the changes of the overlay, read and checked together.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,78 +14,79 @@ use crate::overlay::{Overlay, Subject};
 use crate::secrets;
 use crate::toml_text::toml_text;
 
-/// The name of the text of all changes, in problems.
+/// The name of the source of the changes in problems.
 const CHANGES_NAME: &str = "control API";
 
-/// A configuration that may be put in force.
+/// A configuration that can be applied.
 #[derive(Debug, Clone)]
-pub struct Effective {
+pub struct EffectiveConfig {
     /// The configuration.
     pub config: Config,
-    /// The places of its keys.
+    /// The positions of its keys in the files.
     pub places: ConfigPlaces,
-    /// The same as JSON: its sections, and `site` with all sites in the order of [`Config::sites`].
+    /// The configuration as JSON: its sections, and `site` with all sites in the order of [`Config::sites`].
     pub document: Map<String, Value>,
     /// The names of its sites.
     pub site_names: Vec<String>,
     changes: ChangeTexts,
 }
 
-/// The changes as they are shown in problems.
+/// The texts of the changes, for problems.
 #[derive(Debug, Clone, Default)]
 struct ChangeTexts {
-    /// By the names of their sources; without secrets.
+    /// The texts without secrets, by the names of their sources.
     texts: BTreeMap<PathBuf, String>,
-    /// All values, to find secrets in messages.
+    /// All values, from which the secrets in messages are found.
     values: Vec<Value>,
 }
 
-/// A problem, and the line of a change that it is about.
+/// A problem, and the line of the change that causes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong; with a place if it is in a file.
+    /// The message; with a position if the problem is in a file.
     pub message: String,
     /// The line of the change, written as TOML.
     pub near: Option<String>,
 }
 
-/// A file with the changes that are kept for it.
-pub struct Opened {
+/// A configuration file with its stored changes.
+pub struct LoadedConfig {
     /// The files.
     pub base: Base,
     /// The changes.
     pub overlay: Overlay,
     /// Files and changes together.
-    pub effective: Effective,
-    /// Which changes do not count any more, and why.
+    pub effective: EffectiveConfig,
+    /// Messages about the changes that were set aside.
     pub conflicts: Vec<String>,
 }
 
-/// Reads a configuration file with the changes that are kept for it.
-pub fn open(path: &Path) -> Result<Opened, Vec<ConfigProblem>> {
+/// Reads a configuration file and its stored changes.
+pub fn open(path: &Path) -> Result<LoadedConfig, Vec<ConfigProblem>> {
     let (base, Loaded { config, places }) = Base::read(path)?;
     let control = &config.control;
     let directory =
         control.directory.clone().filter(|_| control.enabled && control.persist == Persistence::File);
     let Some(directory) = directory else {
-        let effective = Effective::of_base(&base, config, places);
-        return Ok(Opened { base, overlay: Overlay::default(), effective, conflicts: Vec::new() });
+        let effective = EffectiveConfig::of_base(&base, config, places);
+        return Ok(LoadedConfig { base, overlay: Overlay::default(), effective, conflicts: Vec::new() });
     };
     let problem = |message: String| ConfigProblem { file: PathBuf::new(), line: 0, column: 0, message };
     let mut overlay = Overlay::read(&directory).map_err(|message| vec![problem(message)])?;
     let conflicts = set_conflicts_aside(&base, &mut overlay);
     let file = Overlay::file(&directory);
-    let effective = Effective::new(&base, &overlay).map_err(|problems| {
+    let effective = EffectiveConfig::new(&base, &overlay).map_err(|problems| {
         let said = |found: Problem| match found.near {
             Some(near) => problem(format!("{}: {} (near `{near}`)", file.display(), found.message)),
             None => problem(found.message),
         };
         problems.into_iter().map(said).collect::<Vec<_>>()
     })?;
-    Ok(Opened { base, overlay, effective, conflicts })
+    Ok(LoadedConfig { base, overlay, effective, conflicts })
 }
 
-/// Sets the changes aside that were made over another text than the files have now; says which.
+/// Sets aside the changes of sites and sections that were since edited in the files; returns messages about
+/// them.
 pub fn set_conflicts_aside(base: &Base, overlay: &mut Overlay) -> Vec<String> {
     let reason = |(subject, change): (&Subject, &crate::overlay::Change)| {
         let now = value_in_files(base, subject).map(digest);
@@ -97,7 +98,7 @@ pub fn set_conflicts_aside(base: &Base, overlay: &mut Overlay) -> Vec<String> {
             (Some(_), None) => "is not in the configuration file any more",
             (Some(_), Some(_)) => "was edited in the configuration file",
         };
-        Some((subject.clone(), format!("it {what} since the change; the file counts")))
+        Some((subject.clone(), format!("it {what} since the change; the file has priority")))
     };
     let found: Vec<(Subject, String)> = overlay.changes.iter().filter_map(reason).collect();
     let said = |(subject, reason): &(Subject, String)| {
@@ -112,7 +113,7 @@ pub fn set_conflicts_aside(base: &Base, overlay: &mut Overlay) -> Vec<String> {
     messages
 }
 
-/// What the files say about a site or a section.
+/// The value of a site or a section in the files.
 pub fn value_in_files<'b>(base: &'b Base, subject: &Subject) -> Option<&'b Value> {
     match subject {
         Subject::Site(name) => base.site(name).map(|(_, value)| value),
@@ -120,17 +121,17 @@ pub fn value_in_files<'b>(base: &'b Base, subject: &Subject) -> Option<&'b Value
     }
 }
 
-/// The changes of one directory, to which their relative paths belong.
+/// The changes of values in the files of one directory, to which their relative paths refer.
 #[derive(Default)]
-struct ChangesOfDirectory {
+struct DirectoryChanges {
     sections: Map<String, Value>,
-    /// The sites, each with its position in the whole.
+    /// The sites, each with its position in the configuration.
     sites: Vec<(usize, Value)>,
 }
 
-impl Effective {
-    /// The files alone.
-    fn of_base(base: &Base, config: Config, places: ConfigPlaces) -> Effective {
+impl EffectiveConfig {
+    /// The configuration of the files alone.
+    fn of_base(base: &Base, config: Config, places: ConfigPlaces) -> EffectiveConfig {
         let mut document: Map<String, Value> = Map::new();
         for name in base.section_names() {
             if let Some((_, value)) = base.section(name) {
@@ -140,13 +141,13 @@ impl Effective {
         let sites = base.sites.iter().map(|site| base.value(site).clone()).collect();
         document.insert(SITE.to_string(), Value::Array(sites));
         let site_names = base.sites.iter().map(|site| site.name.clone()).collect();
-        Effective { config, places, document, site_names, changes: ChangeTexts::default() }
+        EffectiveConfig { config, places, document, site_names, changes: ChangeTexts::default() }
     }
 
-    /// The files with these changes over them.
-    pub fn new(base: &Base, overlay: &Overlay) -> Result<Effective, Vec<Problem>> {
+    /// The configuration of the files with these changes.
+    pub fn new(base: &Base, overlay: &Overlay) -> Result<EffectiveConfig, Vec<Problem>> {
         let mut omissions = Vec::new();
-        let mut by_directory: BTreeMap<PathBuf, ChangesOfDirectory> = BTreeMap::new();
+        let mut by_directory: BTreeMap<PathBuf, DirectoryChanges> = BTreeMap::new();
         let mut document: Map<String, Value> = Map::new();
         for name in base.section_names() {
             if let Some((_, value)) = base.section(name) {
@@ -207,7 +208,7 @@ impl Effective {
         Some((position, self.document.get(SITE)?.get(position)?))
     }
 
-    /// Says problems that show only on the machine, such as a missing directory.
+    /// Describes problems of this machine, such as a missing directory, without secrets.
     pub fn problems(&self, found: Vec<ConfigProblem>) -> Vec<Problem> {
         problems(found, &self.changes)
     }
@@ -216,11 +217,11 @@ impl Effective {
 /// Reads the files and the changes together.
 fn read_changed(
     base: &Base,
-    by_directory: BTreeMap<PathBuf, ChangesOfDirectory>,
+    by_directory: BTreeMap<PathBuf, DirectoryChanges>,
     omissions: &[Omission],
     mut order: Vec<usize>,
     document: Map<String, Value>,
-) -> Result<Effective, Vec<Problem>> {
+) -> Result<EffectiveConfig, Vec<Problem>> {
     let mut sources = base.sources.clone();
     let mut shown = ChangeTexts::default();
     for (directory, changes) in by_directory {
@@ -249,18 +250,18 @@ fn read_changed(
         places.sites = in_order(places.sites, &order);
     }
     let site_names = names_of_sites(&config.sites).into_iter().map(|names| names.site).collect();
-    Ok(Effective { config, places, document, site_names, changes: shown })
+    Ok(EffectiveConfig { config, places, document, site_names, changes: shown })
 }
 
-/// The items, each at its position in the whole.
+/// Sorts the items by their positions.
 fn in_order<T>(items: Vec<T>, positions: &[usize]) -> Vec<T> {
     let mut all: Vec<(usize, T)> = positions.iter().copied().zip(items).collect();
     all.sort_by_key(|(position, _)| *position);
     all.into_iter().map(|(_, item)| item).collect()
 }
 
-/// Problems of files keep their places. The lines of a change mean nothing to its author, who wrote JSON: the
-/// text of the line does.
+/// Removes secrets from problems. A problem of a file keeps its position. A problem of a change has the text
+/// of its line instead, since the change was sent as JSON and has no lines.
 fn problems(found: Vec<ConfigProblem>, changes: &ChangeTexts) -> Vec<Problem> {
     let without_secrets = |message: String| {
         changes.values.iter().fold(message, |message, value| secrets::without_secrets(&message, value))
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_stand_where_the_files_have_what_they_replace() {
+    fn changes_replace_the_values_of_the_files() {
         let (directory, base) = written(MAIN);
         let changes = overlay(
             &base,
@@ -327,7 +328,7 @@ mod tests {
                 ("cache", Some(json!({ "enabled": false }))),
             ],
         );
-        let effective = Effective::new(&base, &changes).unwrap();
+        let effective = EffectiveConfig::new(&base, &changes).unwrap();
         assert_eq!(effective.site_names, ["a.example", "c.example", "d.example"]);
         let roots: Vec<&Path> = effective.config.sites.iter().map(|site| site.root.as_path()).collect();
         // A relative path belongs to the directory of the file that has the site.
@@ -338,31 +339,31 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_sites_stays() {
+    fn a_change_does_not_change_the_order_of_sites() {
         let (_directory, base) = written(MAIN);
         let changes = overlay(&base, &[("a.example", Some(site("a.example", "/a")))]);
-        let effective = Effective::new(&base, &changes).unwrap();
+        let effective = EffectiveConfig::new(&base, &changes).unwrap();
         assert_eq!(effective.site_names, ["a.example", "b.example", "c.example"]);
         assert_eq!(effective.config.sites[0].root, Path::new("/a"));
     }
 
     #[test]
-    fn problems_of_a_change_show_its_line_and_those_of_files_their_place() {
+    fn a_problem_has_the_line_of_the_change_or_the_position_in_the_file() {
         let (_directory, base) = written(MAIN);
         let mut wrong = site("a.example", "/a");
         wrong["rot"] = "x".into();
         let changes = overlay(&base, &[("a.example", Some(wrong))]);
-        let problems = Effective::new(&base, &changes).unwrap_err();
+        let problems = EffectiveConfig::new(&base, &changes).unwrap_err();
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert_eq!(problems[0].near.as_deref(), Some("rot = \"x\""));
         assert!(problems[0].message.contains("unknown key 'rot'"), "{problems:?}");
         let changes = overlay(&base, &[("a.example", Some(site("b.example", "/a")))]);
-        let problems = Effective::new(&base, &changes).unwrap_err();
+        let problems = EffectiveConfig::new(&base, &changes).unwrap_err();
         assert!(problems[0].message.contains("already belongs"), "{problems:?}");
     }
 
     #[test]
-    fn an_edit_of_the_file_counts_more_than_a_change() {
+    fn an_edit_of_the_file_sets_a_change_aside() {
         let (_directory, base) = written(MAIN);
         let changes = overlay(
             &base,
@@ -384,7 +385,7 @@ mod tests {
         assert!(said[0].contains("site a.example: the change by x at t is set aside: it was edited"));
         assert!(said[1].contains("is in the configuration file now"), "{said:?}");
         assert_eq!(changes.set_aside.len(), 2);
-        let effective = Effective::new(&base, &changes).unwrap();
+        let effective = EffectiveConfig::new(&base, &changes).unwrap();
         assert_eq!(effective.site_names, ["a.example", "d.example", "c.example"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Hashes that only this process can make: entity tags and texts in place of secrets. They show whether two
-//! values are equal, and no client can try values against them.
+//! Keyed hashes for entity tags and for placeholders of secrets. They show whether two values are equal.
+//! Clients do not have the key and cannot compare guessed values with them.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ impl HashKey {
     ///
     /// # Panics
     ///
-    /// If the system has no random numbers, without which TLS does not work either.
+    /// If the system has no source of random numbers.
     pub fn new() -> HashKey {
         let mut bytes = [0; 32];
         aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
@@ -39,7 +39,7 @@ impl Default for HashKey {
     }
 }
 
-/// A hash of a value that is the same in every process.
+/// A hash of a value without a key, which is the same in every process.
 pub fn digest(value: &Value) -> String {
     hexadecimal(&Sha256::digest(value.to_string().as_bytes()))
 }
@@ -58,7 +58,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn tags_tell_values_apart_and_digests_are_the_same_everywhere() {
+    fn tags_differ_by_value_and_digests_are_the_same_in_every_process() {
         let key = HashKey::new();
         assert_eq!(key.entity_tag(&json!({ "a": 1, "b": 2 })), key.entity_tag(&json!({ "b": 2, "a": 1 })));
         assert_ne!(key.entity_tag(&json!(1)), key.entity_tag(&json!(2)));

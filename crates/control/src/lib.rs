@@ -1,35 +1,34 @@
 //! The control API: clients read and change sites, routes, origins and certificates while the server runs.
 //!
 //! ```text
-//! admin listener -> gate (token, user) -> Call -> main thread: ControlApi -> Host (check, put in force)
-//!                                                                      -> audit log, overlay.json
+//! admin listener -> gate (token, user) -> ControlRequest
+//!     -> main thread: ControlApi -> ControlledServer (check, apply)
+//!                                -> audit log, overlay.json
 //! ```
 //!
-//! The configuration in force is the files with an overlay of changes over them. A change makes a new
-//! overlay, which is read and checked as a configuration file is, and put in force as a reload does it. One
-//! thread makes all changes, one after another, so a condition (`If-Match`) that holds stays true until the
-//! change is made.
+//! The effective configuration consists of the files and an overlay of changes. A change makes a new overlay,
+//! which is read and checked like a configuration file, and applied like a reload. One thread makes all
+//! changes, one after another, so a condition (`If-Match`) that is true stays true until the change is made.
 //!
 //! | module | |
 //! |---|---|
-//! | `api` | requests from who sends them to their answers |
-//! | `reading`, `changing` | requests that read, and those that change |
-//! | `call` | a request and its answer, without HTTP/1 around them |
-//! | `place` | the paths |
-//! | `gate`, `tokens` | which clients have access |
+//! | `api` | executes requests |
+//! | `reading`, `changing` | requests that read, and requests that change |
+//! | `request` | a request and its response, independent of HTTP/1 |
+//! | `resource` | the paths |
+//! | `gate`, `tokens` | authentication of clients |
 //! | `base`, `overlay`, `effective` | the files, the changes, and both together |
-//! | `toml_text` | changes as TOML, so that they are read as files are |
-//! | `origins`, `certificates` | the parts that are not only configuration |
-//! | `secrets`, `keyed_hash` | what is shown in place of secrets; entity tags |
-//! | `difference`, `audit` | what a change has changed, and the log of all changes |
-//! | `openapi` | the description of the API for programs |
+//! | `toml_text` | changes as TOML, so that they are read like files |
+//! | `origins`, `certificates` | the states of origins, and the certificates of sites |
+//! | `secrets`, `keyed_hash` | placeholders of secrets; entity tags |
+//! | `difference`, `audit` | the differences of a change, and the log of all changes |
+//! | `openapi` | the description of the API as an OpenAPI document |
 //!
-//! The crate knows neither sockets nor cores.
+//! The crate does not depend on sockets or cores.
 
 mod api;
 mod audit;
 mod base;
-mod call;
 mod certificates;
 mod changing;
 mod difference;
@@ -39,32 +38,35 @@ mod keyed_hash;
 mod openapi;
 mod origins;
 mod overlay;
-mod place;
 mod reading;
+mod request;
+mod resource;
 mod secrets;
 mod tokens;
 mod toml_text;
 
-pub use api::{ControlApi, Host};
-pub use call::{Call, CallAnswer, CallFields, CallMethod, Failure, MOST_BODY_BYTES};
-pub use effective::{Effective, Opened, Problem, open};
+pub use api::{ControlApi, ControlledServer};
+pub use effective::{EffectiveConfig, LoadedConfig, Problem, open};
 pub use gate::ControlGate;
-pub use origins::order_origins;
-pub use overlay::{OriginName, OriginOrder, Overlay};
-pub use place::Place;
+pub use origins::apply_origin_overrides;
+pub use overlay::{OriginName, OriginOverride, Overlay};
+pub use request::{
+    ControlError, ControlMethod, ControlRequest, ControlRequestFields, ControlResponse, MOST_BODY_BYTES,
+};
+pub use resource::Resource;
 pub use tokens::{Identity, Right, SHORTEST_TOKEN, Tokens, is_token_byte};
 
-/// Reads bytes as everything that clients and files give to this crate, for fuzzing.
+/// Parses bytes with each parser of this crate for input of clients and files, for fuzzing.
 pub fn read_for_fuzzing(bytes: &[u8]) {
     let _ = Overlay::parse(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = Tokens::parse(text);
-    if let Ok(place) = Place::parse(text) {
-        assert_eq!(Place::parse(&place.path()), Ok(place));
+    if let Ok(resource) = Resource::parse(text) {
+        assert_eq!(Resource::parse(&resource.path()), Ok(resource));
     }
     let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
     let key = keyed_hash::HashKey::new();
-    let mut back = secrets::hidden(&value, &key);
+    let mut back = secrets::with_placeholders(&value, &key);
     if secrets::restore(&mut back, &value, &key).is_ok() {
         assert_eq!(back, value);
     }

@@ -1,54 +1,54 @@
-//! The description of the API in the form of OpenAPI 3.1, from the table of its paths.
+//! The OpenAPI 3.1 description of the API, generated from the table of its paths.
 
 use serde_json::{Map, Value, json};
 
-use crate::call::CallMethod;
-use crate::place::PLACES;
+use crate::request::ControlMethod;
+use crate::resource::RESOURCES;
 
-/// What each path and method does.
-const SUMMARIES: [(&str, CallMethod, &str); 25] = [
-    ("/control", CallMethod::Get, "The paths, and the changes that count"),
-    ("/control/config", CallMethod::Get, "The configuration in force, without its secrets"),
-    ("/control/config", CallMethod::Put, "Replace the configuration"),
-    ("/control/sites", CallMethod::Get, "The sites"),
-    ("/control/sites", CallMethod::Post, "Add a site"),
-    ("/control/sites/{site}", CallMethod::Get, "A site"),
-    ("/control/sites/{site}", CallMethod::Put, "Add or replace a site"),
-    ("/control/sites/{site}", CallMethod::Delete, "Remove a site"),
-    ("/control/sites/{site}/routes", CallMethod::Get, "The routes of a site"),
-    ("/control/sites/{site}/routes", CallMethod::Put, "Replace all routes of a site"),
-    ("/control/sites/{site}/routes", CallMethod::Post, "Add a route, last or at ?position=N"),
-    ("/control/sites/{site}/routes/{number}", CallMethod::Get, "A route"),
-    ("/control/sites/{site}/routes/{number}", CallMethod::Put, "Replace a route"),
-    ("/control/sites/{site}/routes/{number}", CallMethod::Delete, "Remove a route"),
-    ("/control/origins", CallMethod::Get, "All origins, with their state and their load"),
-    ("/control/origins/{site}/{route}", CallMethod::Get, "The origins of a route"),
-    ("/control/origins/{site}/{route}", CallMethod::Post, "Add an origin"),
-    ("/control/origins/{site}/{route}/{origin}", CallMethod::Get, "An origin"),
+/// The summary of each path and method.
+const SUMMARIES: [(&str, ControlMethod, &str); 25] = [
+    ("/control", ControlMethod::Get, "The paths, and the active changes"),
+    ("/control/config", ControlMethod::Get, "The effective configuration, without its secrets"),
+    ("/control/config", ControlMethod::Put, "Replace the configuration"),
+    ("/control/sites", ControlMethod::Get, "The sites"),
+    ("/control/sites", ControlMethod::Post, "Add a site"),
+    ("/control/sites/{site}", ControlMethod::Get, "A site"),
+    ("/control/sites/{site}", ControlMethod::Put, "Add or replace a site"),
+    ("/control/sites/{site}", ControlMethod::Delete, "Remove a site"),
+    ("/control/sites/{site}/routes", ControlMethod::Get, "The routes of a site"),
+    ("/control/sites/{site}/routes", ControlMethod::Put, "Replace all routes of a site"),
+    ("/control/sites/{site}/routes", ControlMethod::Post, "Add a route, last or at ?position=N"),
+    ("/control/sites/{site}/routes/{number}", ControlMethod::Get, "A route"),
+    ("/control/sites/{site}/routes/{number}", ControlMethod::Put, "Replace a route"),
+    ("/control/sites/{site}/routes/{number}", ControlMethod::Delete, "Remove a route"),
+    ("/control/origins", ControlMethod::Get, "All origins, with their state and their load"),
+    ("/control/origins/{site}/{route}", ControlMethod::Get, "The origins of a route"),
+    ("/control/origins/{site}/{route}", ControlMethod::Post, "Add an origin"),
+    ("/control/origins/{site}/{route}/{origin}", ControlMethod::Get, "An origin"),
     (
         "/control/origins/{site}/{route}/{origin}",
-        CallMethod::Patch,
+        ControlMethod::Patch,
         "Set the state or the weight of an origin",
     ),
-    ("/control/origins/{site}/{route}/{origin}", CallMethod::Delete, "Remove an origin"),
-    ("/control/certificates", CallMethod::Get, "The certificates of all sites"),
-    ("/control/certificates/{site}", CallMethod::Get, "The certificate of a site"),
-    ("/control/certificates/{site}", CallMethod::Put, "Replace the certificate and the key of a site"),
-    ("/control/purge", CallMethod::Post, "Remove stored responses"),
-    ("/control/history", CallMethod::Get, "The last changes, accepted and refused"),
+    ("/control/origins/{site}/{route}/{origin}", ControlMethod::Delete, "Remove an origin"),
+    ("/control/certificates", ControlMethod::Get, "The certificates of all sites"),
+    ("/control/certificates/{site}", ControlMethod::Get, "The certificate of a site"),
+    ("/control/certificates/{site}", ControlMethod::Put, "Replace the certificate and the key of a site"),
+    ("/control/purge", ControlMethod::Post, "Remove stored responses"),
+    ("/control/history", ControlMethod::Get, "The last changes, accepted and refused"),
 ];
 
-/// The same for the paths of the overlay and of this description.
-const MORE_SUMMARIES: [(&str, CallMethod, &str); 3] = [
-    ("/control/overlay", CallMethod::Get, "The changes over the configuration file"),
-    ("/control/overlay", CallMethod::Delete, "Drop all changes: the configuration file counts again"),
-    ("/control/openapi.json", CallMethod::Get, "This description"),
+/// The summaries for the paths of the overlay and of this description.
+const MORE_SUMMARIES: [(&str, ControlMethod, &str); 3] = [
+    ("/control/overlay", ControlMethod::Get, "The changes over the configuration file"),
+    ("/control/overlay", ControlMethod::Delete, "Discard all changes and apply the configuration file alone"),
+    ("/control/openapi.json", ControlMethod::Get, "This description"),
 ];
 
 /// The description.
 pub fn description() -> Value {
     let mut paths = Map::new();
-    for (path, methods) in PLACES {
+    for (path, methods) in RESOURCES {
         let mut operations = Map::new();
         let parameters: Vec<Value> = path
             .split('/')
@@ -79,13 +79,13 @@ pub fn description() -> Value {
     })
 }
 
-fn operation(path: &str, method: CallMethod) -> Value {
+fn operation(path: &str, method: ControlMethod) -> Value {
     let mut operation = json!({
         "summary": summary(path, method),
         "responses": {
-            "200": { "description": "The value, or what was changed" },
+            "200": { "description": "The value, or the changes" },
             "default": {
-                "description": "What is wrong",
+                "description": "The error",
                 "content": { "application/json": { "schema": {
                     "type": "object",
                     "properties": {
@@ -104,11 +104,11 @@ fn operation(path: &str, method: CallMethod) -> Value {
         operation["parameters"] = json!([{
             "name": "If-Match",
             "in": "header",
-            "required": method != CallMethod::Patch && path != "/control/sites/{site}",
+            "required": method != ControlMethod::Patch && path != "/control/sites/{site}",
             "schema": { "type": "string" },
         }]);
     }
-    if matches!(method, CallMethod::Put | CallMethod::Post | CallMethod::Patch) {
+    if matches!(method, ControlMethod::Put | ControlMethod::Post | ControlMethod::Patch) {
         operation["requestBody"] = json!({
             "required": true,
             "content": { "application/json": { "schema": {} } },
@@ -117,7 +117,7 @@ fn operation(path: &str, method: CallMethod) -> Value {
     operation
 }
 
-fn summary(path: &str, method: CallMethod) -> &'static str {
+fn summary(path: &str, method: ControlMethod) -> &'static str {
     let all = SUMMARIES.iter().chain(&MORE_SUMMARIES);
     let mut found = all.filter(|(known, of, _)| *known == path && *of == method);
     found.next().map_or("", |(_, _, summary)| summary)
@@ -129,15 +129,15 @@ mod tests {
 
     #[test]
     fn every_path_and_method_is_described() {
-        let count: usize = PLACES.iter().map(|(_, methods)| methods.len()).sum();
+        let count: usize = RESOURCES.iter().map(|(_, methods)| methods.len()).sum();
         assert_eq!(count, SUMMARIES.len() + MORE_SUMMARIES.len());
-        for (path, methods) in PLACES {
+        for (path, methods) in RESOURCES {
             for method in methods {
                 assert!(!summary(path, *method).is_empty(), "{} {path}", method.word());
             }
         }
         let description = description();
-        assert_eq!(description["paths"].as_object().unwrap().len(), PLACES.len());
+        assert_eq!(description["paths"].as_object().unwrap().len(), RESOURCES.len());
         assert_eq!(description["paths"]["/control/sites/{site}"]["parameters"][0]["name"], "site");
     }
 }

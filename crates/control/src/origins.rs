@@ -1,4 +1,4 @@
-//! The origins of routes and streams: how they are, and what an operator wants of them.
+//! The origins of routes and streams: their state, and the states and weights that operators set.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use touchstone_proxy::{GroupName, Member, OriginGroups, OriginSpec, OriginState, Role, SharedGroup, State};
 
-use crate::call::Failure;
-use crate::overlay::{OriginName, OriginOrder};
-use crate::place::Place;
+use crate::overlay::{OriginName, OriginOverride};
+use crate::request::ControlError;
+use crate::resource::Resource;
 
 /// The largest weight, as in the configuration.
 const MOST_WEIGHT: u64 = 10_000;
 
-/// Gives all origins of a server the orders of operators; others are as configured.
-pub fn order_origins(groups: &OriginGroups, orders: &BTreeMap<OriginName, OriginOrder>) {
-    let order = |(name, order): (&OriginName, &OriginOrder)| {
+/// Applies the operators' overrides to the origins of a server. All other origins are as configured.
+pub fn apply_origin_overrides(groups: &OriginGroups, overrides: &BTreeMap<OriginName, OriginOverride>) {
+    let order = |(name, order): (&OriginName, &OriginOverride)| {
         let group = GroupName { site: name.site.clone(), route: name.route.clone() };
         let wanted = touchstone_proxy::OriginOrder { state: order.state, weight: order.weight };
         ((group, name.origin.clone()), wanted)
     };
-    groups.set_orders(orders.iter().map(order).collect());
+    groups.set_orders(overrides.iter().map(order).collect());
 }
 
 /// The name of an origin of a group.
@@ -32,21 +32,25 @@ fn name_of(group: &SharedGroup, member: &Member) -> OriginName {
     }
 }
 
-/// Every group in force, in the order of names.
+/// All groups, sorted by name.
 pub fn all_groups(groups: &OriginGroups) -> Value {
     let mut groups = groups.in_use();
     groups.sort_by(|one, other| one.settings.name.cmp(&other.settings.name));
     json!({ "groups": groups.iter().map(|group| group_json(group)).collect::<Vec<_>>() })
 }
 
-/// The groups of a route. Sites with the same first host at several addresses have one each.
-pub fn find_groups(groups: &OriginGroups, site: &str, route: &str) -> Result<Vec<Arc<SharedGroup>>, Failure> {
+/// The groups of a route. Sites with the same first host but different addresses have one group each.
+pub fn find_groups(
+    groups: &OriginGroups,
+    site: &str,
+    route: &str,
+) -> Result<Vec<Arc<SharedGroup>>, ControlError> {
     let is_it =
         |group: &Arc<SharedGroup>| group.settings.name.site == site && group.settings.name.route == route;
     let found: Vec<Arc<SharedGroup>> = groups.in_use().into_iter().filter(is_it).collect();
     match found.is_empty() {
         false => Ok(found),
-        true => Err(Failure::new(
+        true => Err(ControlError::new(
             404,
             format!("no route '{route}' of '{site}' has origins; GET /control/origins lists those that have"),
         )),
@@ -57,7 +61,7 @@ pub fn find_groups(groups: &OriginGroups, site: &str, route: &str) -> Result<Vec
 pub fn find_members<'g>(
     groups: &'g [Arc<SharedGroup>],
     origin: &str,
-) -> Result<Vec<(&'g SharedGroup, usize)>, Failure> {
+) -> Result<Vec<(&'g SharedGroup, usize)>, ControlError> {
     let mut found: Vec<(&'g SharedGroup, usize)> = Vec::new();
     for group in groups {
         let position = group.members.iter().position(|member| member.name == origin);
@@ -68,7 +72,7 @@ pub fn find_members<'g>(
     }
     let names = groups.iter().flat_map(|group| &group.members).map(|member| member.name.as_str());
     let names: Vec<&str> = names.collect();
-    Err(Failure::new(404, format!("the route has no origin '{origin}'")).with("origins", names))
+    Err(ControlError::new(404, format!("the route has no origin '{origin}'")).with("origins", names))
 }
 
 /// A group with its origins.
@@ -78,7 +82,7 @@ pub fn group_json(group: &SharedGroup) -> Value {
     json!({
         "site": name.site,
         "route": name.route,
-        "href": Place::Group(name.site.clone(), name.route.clone()).path(),
+        "href": Resource::Group(name.site.clone(), name.route.clone()).path(),
         "origins": origins,
     })
 }
@@ -90,7 +94,7 @@ pub fn member_json(group: &SharedGroup, index: usize) -> Value {
     let (open, idle) = member.origin.connections.counts();
     json!({
         "origin": origin,
-        "href": Place::Origin(site, route, origin.clone()).path(),
+        "href": Resource::Origin(site, route, origin.clone()).path(),
         "state": member.state().word(),
         "weight": member.weight(),
         "configured": { "state": configured_state(member).word(), "weight": member.spec.weight },
@@ -109,22 +113,25 @@ fn configured_state(member: &Member) -> OriginState {
     }
 }
 
-/// The part of a group that clients change, for its entity tag.
+/// The part of a group that clients can change, for its entity tag.
 pub fn group_version(group: &SharedGroup) -> Value {
     let version = |member: &Member| json!([member.name, member.state().word(), member.weight()]);
     group.members.iter().map(version).collect()
 }
 
-/// The part of an origin that clients change.
+/// The part of an origin that clients can change.
 pub fn member_version(group: &SharedGroup, index: usize) -> Value {
     let member = &group.members[index];
     json!([member.name, member.state().word(), member.weight()])
 }
 
-/// The order that results from a patch: `{"state": "drain", "weight": 3}`. Null: as configured.
-pub fn patched(before: &OriginOrder, patch: &Map<String, Value>) -> Result<OriginOrder, Failure> {
+/// Applies a patch such as `{"state": "drain", "weight": 3}` to an override. Null: as configured.
+pub fn apply_patch(
+    before: &OriginOverride,
+    patch: &Map<String, Value>,
+) -> Result<OriginOverride, ControlError> {
     if patch.is_empty() {
-        return Err(Failure::new(400, "nothing to change: give 'state' or 'weight'"));
+        return Err(ControlError::new(400, "the patch is empty: set 'state' or 'weight'"));
     }
     let mut order = before.clone();
     for (name, value) in patch {
@@ -133,7 +140,7 @@ pub fn patched(before: &OriginOrder, patch: &Map<String, Value>) -> Result<Origi
             ("state", value) => {
                 let state = value.as_str().and_then(OriginState::parse);
                 let wrong =
-                    || Failure::new(422, format!("'state' is ready, drain or maintenance, not {value}"));
+                    || ControlError::new(422, format!("'state' is ready, drain or maintenance, not {value}"));
                 order.state = Some(state.ok_or_else(wrong)?);
             }
             ("weight", Value::Null) => order.weight = None,
@@ -142,14 +149,14 @@ pub fn patched(before: &OriginOrder, patch: &Map<String, Value>) -> Result<Origi
                 let wrong = || {
                     let text =
                         format!("'weight' is from 1 to {MOST_WEIGHT}, not {value}; state \"drain\" stops");
-                    Failure::new(422, format!("{text} requests"))
+                    ControlError::new(422, format!("{text} requests"))
                 };
                 order.weight = Some(weight.and_then(|weight| u32::try_from(weight).ok()).ok_or_else(wrong)?);
             }
             _ => {
-                return Err(Failure::new(
+                return Err(ControlError::new(
                     400,
-                    format!("unknown key '{name}'; there are 'state' and 'weight'"),
+                    format!("unknown key '{name}'; the keys are 'state' and 'weight'"),
                 ));
             }
         }
@@ -157,8 +164,12 @@ pub fn patched(before: &OriginOrder, patch: &Map<String, Value>) -> Result<Origi
     Ok(order)
 }
 
-/// Refuses an order after which no healthy origin of the group would get requests.
-pub fn check_rest(group: &SharedGroup, index: usize, state: Option<OriginState>) -> Result<(), Failure> {
+/// Returns an error if no healthy origin of the group would receive requests with this state.
+pub fn check_remaining_origins(
+    group: &SharedGroup,
+    index: usize,
+    state: Option<OriginState>,
+) -> Result<(), ControlError> {
     let serves = |index: usize| {
         group.members[index].role() != Role::Draining
             && matches!(group.state(index), State::Up | State::SlowStart)
@@ -169,17 +180,18 @@ pub fn check_rest(group: &SharedGroup, index: usize, state: Option<OriginState>)
         return Ok(());
     }
     let text =
-        "it is the last healthy origin of the route that gets requests; ?force=true does it all the same";
-    Err(Failure::new(409, text))
+        "it is the last healthy origin of the route that receives requests; ?force=true overrides this check";
+    Err(ControlError::new(409, text))
 }
 
 /// Adds an origin to the value of `proxy.to`.
-pub fn add_to(to: &mut Value, origin: &str) -> Result<(), Failure> {
-    let spec = OriginSpec::parse(origin).map_err(|problem| Failure::new(422, format!("'to': {problem}")))?;
+pub fn add_to(to: &mut Value, origin: &str) -> Result<(), ControlError> {
+    let spec =
+        OriginSpec::parse(origin).map_err(|problem| ControlError::new(422, format!("'to': {problem}")))?;
     if let Some(known) =
         texts(to).into_iter().find(|known| url_of(known).as_ref() == Some(&spec.url.to_string()))
     {
-        return Err(Failure::new(409, format!("the route has the origin already: {known}")));
+        return Err(ControlError::new(409, format!("the route has the origin already: {known}")));
     }
     let mut all: Vec<Value> = texts(to).into_iter().map(Value::from).collect();
     all.push(origin.into());
@@ -187,7 +199,7 @@ pub fn add_to(to: &mut Value, origin: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes an origin from the value of `proxy.to`; whether it was there.
+/// Removes an origin from the value of `proxy.to`; returns whether it was present.
 pub fn remove_from(to: &mut Value, origin: &str) -> bool {
     let all = texts(to);
     let kept: Vec<String> =
@@ -203,7 +215,7 @@ fn url_of(text: &str) -> Option<String> {
     OriginSpec::parse(text).ok().map(|spec| spec.url.to_string())
 }
 
-/// The value is a text or an array of texts.
+/// The texts of a value that is a text or an array of texts.
 fn texts(to: &Value) -> Vec<String> {
     match to {
         Value::String(text) => vec![text.clone()],
@@ -217,11 +229,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches() {
-        let patch = |value: Value| patched(&OriginOrder::default(), value.as_object().unwrap());
+    fn a_patch_changes_state_and_weight() {
+        let patch = |value: Value| apply_patch(&OriginOverride::default(), value.as_object().unwrap());
         let order = patch(json!({ "state": "drain", "weight": 3 })).unwrap();
         assert_eq!((order.state, order.weight), (Some(OriginState::Drain), Some(3)));
-        let back = patched(&order, json!({ "state": null }).as_object().unwrap()).unwrap();
+        let back = apply_patch(&order, json!({ "state": null }).as_object().unwrap()).unwrap();
         assert_eq!((back.state, back.weight), (None, Some(3)));
         for (value, status) in [
             (json!({}), 400),

@@ -1,7 +1,7 @@
-//! The changes that the control API has made, over the configuration files.
+//! The changes of the control API, which replace values of the configuration files.
 //!
-//! A change replaces a whole site or section, and remembers a digest of what the file said when it was made.
-//! So a later edit of the same site in the file is found: then the file counts, and the change is set aside.
+//! A change replaces a whole site or section. It has a digest of the value in the file at that time. If the
+//! file is edited later, the digest differs: then the file has priority, and the change is set aside.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use touchstone_proxy::OriginState;
 use touchstone_tls::private_file;
 
-/// The form of the file.
+/// The version of the file format.
 const VERSION: u64 = 1;
 
-/// The largest file.
+/// The maximum size of the file in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The most changes that are set aside.
+/// The maximum number of changes that are set aside; the oldest is removed.
 const MOST_SET_ASIDE: usize = 100;
 
 /// A site or a section.
@@ -29,7 +29,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// As in `site shop.example`.
+    /// The text, for example `site shop.example`.
     pub fn text(&self) -> String {
         match self {
             Subject::Site(name) => format!("site {name}"),
@@ -50,13 +50,13 @@ impl Subject {
 /// A change of a site or a section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The digest of what the file said; `None`: nothing.
+    /// The digest of the value in the file; `None`: the file had no value.
     pub based_on: Option<String>,
-    /// What counts instead; `None`: it is removed.
+    /// The new value; `None`: it is removed.
     pub value: Option<Value>,
-    /// Who made the change.
+    /// The client that made the change.
     pub by: String,
-    /// When it was made.
+    /// The time of the change.
     pub at: String,
 }
 
@@ -71,38 +71,38 @@ pub struct OriginName {
     pub origin: String,
 }
 
-/// What an operator wants of an origin.
+/// The state and the weight of an origin that an operator has set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OriginOrder {
+pub struct OriginOverride {
     /// Its state; `None`: as configured.
     pub state: Option<OriginState>,
     /// Its weight; `None`: as configured.
     pub weight: Option<u32>,
-    /// Who has said so.
+    /// The client that set them.
     pub by: String,
-    /// When.
+    /// The time.
     pub at: String,
 }
 
-/// A change that does not count any more.
+/// A change that is no longer applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetAside {
-    /// What it changed.
+    /// The changed site or section.
     pub subject: Subject,
     /// The change.
     pub change: Change,
-    /// Why it does not count.
+    /// The reason.
     pub reason: String,
 }
 
 /// All changes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overlay {
-    /// Of sites and sections.
+    /// The changes of sites and sections.
     pub changes: BTreeMap<Subject, Change>,
-    /// Of origins.
-    pub origins: BTreeMap<OriginName, OriginOrder>,
-    /// Those that do not count any more.
+    /// The states and weights of origins.
+    pub origins: BTreeMap<OriginName, OriginOverride>,
+    /// The changes that are no longer applied.
     pub set_aside: Vec<SetAside>,
 }
 
@@ -112,7 +112,7 @@ impl Overlay {
         directory.join("overlay.json")
     }
 
-    /// Reads the file of this directory; none: there are no changes.
+    /// Reads the file of this directory. A missing file has no changes.
     pub fn read(directory: &Path) -> Result<Overlay, String> {
         let file = Overlay::file(directory);
         let name = file.display();
@@ -141,8 +141,8 @@ impl Overlay {
             overlay.changes.insert(subject, parse_change(change)?);
         }
         for item in value["origins"].as_array().into_iter().flatten() {
-            let (name, order) = parse_origin(item)?;
-            overlay.origins.insert(name, order);
+            let (name, entry) = parse_origin(item)?;
+            overlay.origins.insert(name, entry);
         }
         for item in value["set_aside"].as_array().into_iter().flatten() {
             let subject = item["subject"].as_str().and_then(Subject::parse).ok_or("a subject is missing")?;
@@ -171,7 +171,7 @@ impl Overlay {
         })
     }
 
-    /// Writes the file, so that it has either its old content or all of the new.
+    /// Replaces the file atomically.
     pub fn write(&self, directory: &Path) -> Result<(), String> {
         let file = Overlay::file(directory);
         let text = format!("{:#}\n", self.to_json());
@@ -180,7 +180,7 @@ impl Overlay {
         written.map_err(|error| format!("{} cannot be written: {error}", file.display()))
     }
 
-    /// Whether there are no changes that count.
+    /// Whether no change is applied.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.origins.is_empty()
     }
@@ -193,7 +193,7 @@ impl Overlay {
         self.set_aside.drain(..too_many);
     }
 
-    /// Each change that counts, in a few words.
+    /// A short description of each applied change.
     pub fn summary(&self) -> Vec<String> {
         let changes = self.changes.iter().map(|(subject, change)| {
             let what = match (&change.based_on, &change.value) {
@@ -203,11 +203,11 @@ impl Overlay {
             };
             format!("{} ({what} by {} at {})", subject.text(), change.by, change.at)
         });
-        let origins = self.origins.iter().map(|(name, order)| {
-            let state = order.state.map(|state| format!(" {}", state.word())).unwrap_or_default();
-            let weight = order.weight.map(|weight| format!(" weight={weight}")).unwrap_or_default();
+        let origins = self.origins.iter().map(|(name, entry)| {
+            let state = entry.state.map(|state| format!(" {}", state.word())).unwrap_or_default();
+            let weight = entry.weight.map(|weight| format!(" weight={weight}")).unwrap_or_default();
             let OriginName { site, route, origin } = name;
-            format!("origin {origin} of {site} {route}:{state}{weight} (by {} at {})", order.by, order.at)
+            format!("origin {origin} of {site} {route}:{state}{weight} (by {} at {})", entry.by, entry.at)
         });
         changes.chain(origins).collect()
     }
@@ -227,19 +227,19 @@ fn parse_change(value: &Value) -> Result<Change, String> {
     })
 }
 
-fn origin_json((name, order): (&OriginName, &OriginOrder)) -> Value {
+fn origin_json((name, entry): (&OriginName, &OriginOverride)) -> Value {
     json!({
         "site": name.site,
         "route": name.route,
         "origin": name.origin,
-        "state": order.state.map(OriginState::word),
-        "weight": order.weight,
-        "by": order.by,
-        "at": order.at,
+        "state": entry.state.map(OriginState::word),
+        "weight": entry.weight,
+        "by": entry.by,
+        "at": entry.at,
     })
 }
 
-fn parse_origin(value: &Value) -> Result<(OriginName, OriginOrder), String> {
+fn parse_origin(value: &Value) -> Result<(OriginName, OriginOverride), String> {
     let text = |name: &str| {
         value[name].as_str().map(str::to_string).ok_or_else(|| format!("an origin has no '{name}'"))
     };
@@ -255,7 +255,7 @@ fn parse_origin(value: &Value) -> Result<(OriginName, OriginOrder), String> {
         }
     };
     let name = OriginName { site: text("site")?, route: text("route")?, origin: text("origin")? };
-    Ok((name, OriginOrder { state, weight, by: text("by")?, at: text("at")? }))
+    Ok((name, OriginOverride { state, weight, by: text("by")?, at: text("at")? }))
 }
 
 #[cfg(test)]
@@ -282,13 +282,13 @@ mod tests {
             route: "/x y/".to_string(),
             origin: "http://127.0.0.1:1".to_string(),
         };
-        let order = OriginOrder {
+        let entry = OriginOverride {
             state: Some(OriginState::Drain),
             weight: Some(7),
             by: "uid 0".to_string(),
             at: String::new(),
         };
-        overlay.origins.insert(name, order);
+        overlay.origins.insert(name, entry);
         overlay
     }
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_was_killed_leaves_the_old_file() {
+    fn a_killed_writer_does_not_change_the_file() {
         let directory = tempfile::tempdir().unwrap();
         overlay().write(directory.path()).unwrap();
         // Killed between the write and the rename: the new text is beside the file, here only a part of it.

@@ -1,8 +1,8 @@
-//! Replaces secrets of a configuration before it is shown, and puts them back when it comes back.
+//! Replaces the secrets of a configuration by placeholders in responses, and restores them in requests.
 //!
-//! A secret becomes `(secret 0123456789abcdef)`: a part of a keyed hash, so that it shows whether two secrets
-//! are equal and whether one has changed, and nothing else. A client may send a configuration back with these
-//! texts: each stands for the secret that it was shown for, at a key of the same name.
+//! The placeholder of a secret is `(secret 0123456789abcdef)`, a part of a keyed hash. It shows only whether
+//! two secrets are equal and whether a secret has changed. If a client sends a configuration with
+//! placeholders, each is replaced by its secret, at a key of the same name only.
 
 use std::collections::HashMap;
 
@@ -10,40 +10,40 @@ use serde_json::Value;
 
 use crate::keyed_hash::HashKey;
 
-/// What stands in place of a secret in messages.
+/// The placeholder of all secrets in messages.
 const MASK: &str = "(secret)";
 
-/// Keys whose values are secrets.
+/// Parts of the names of keys whose values are secrets.
 const SECRET_WORDS: [&str; 7] = ["secret", "password", "passwd", "token", "credential", "api_key", "apikey"];
 
-/// Keys that hold the name of a file, or something that everyone may know, although a word of them says
-/// otherwise.
+/// Endings of the names of keys with file names and other public values, although a part of the name is one
+/// of `SECRET_WORDS`.
 const NOT_SECRET_ENDINGS: [&str; 5] = ["_file", "_files", "_timeout", "_endpoint", "_lifetime"];
 
-/// Tables whose values are all secrets: settings of programs hold passwords under any name.
+/// Tables whose values are all secrets: settings of programs can have passwords under any name.
 const SECRET_TABLES: [&str; 4] = ["environment", "properties", "parameters", "settings"];
 
-/// Words in names of fields whose values are secrets.
+/// Parts of the names of header fields whose values are secrets.
 const SECRET_FIELDS: [&str; 7] = ["authorization", "cookie", "secret", "token", "password", "key", "auth"];
 
-/// Tables whose names are those of header fields.
+/// Tables whose keys are names of header fields.
 const TABLES_OF_FIELDS: [&str; 4] = ["headers", "set", "fields", "request_headers"];
 
-/// The configuration with texts in place of its secrets.
-pub fn hidden(value: &Value, key: &HashKey) -> Value {
+/// A copy of the configuration with a placeholder for each secret.
+pub fn with_placeholders(value: &Value, key: &HashKey) -> Value {
     let mut copy = value.clone();
-    walk(&mut copy, ("", ""), Reading::Plain, &mut |text, _, is_secret| {
+    walk(&mut copy, ("", ""), ValueKind::Plain, &mut |text, _, is_secret| {
         if is_secret {
-            *text = shown(text, key);
+            *text = placeholder(text, key);
         }
     });
     copy
 }
 
-/// The configuration with the same text for all secrets.
+/// A copy of the configuration with the same placeholder for all secrets.
 pub fn masked(value: &Value) -> Value {
     let mut copy = value.clone();
-    walk(&mut copy, ("", ""), Reading::Plain, &mut |text, _, is_secret| {
+    walk(&mut copy, ("", ""), ValueKind::Plain, &mut |text, _, is_secret| {
         if is_secret {
             *text = MASK.to_string();
         }
@@ -54,7 +54,7 @@ pub fn masked(value: &Value) -> Value {
 /// Removes the secrets of a configuration from a message about it.
 pub fn without_secrets(message: &str, value: &Value) -> String {
     let mut message = message.to_string();
-    walk(&mut value.clone(), ("", ""), Reading::Plain, &mut |text, _, is_secret| {
+    walk(&mut value.clone(), ("", ""), ValueKind::Plain, &mut |text, _, is_secret| {
         if is_secret && !text.is_empty() && message.contains(text.as_str()) {
             message = message.replace(text.as_str(), MASK);
         }
@@ -62,19 +62,19 @@ pub fn without_secrets(message: &str, value: &Value) -> String {
     message
 }
 
-/// Puts the secrets of `known` back into `value`, each only where the last two names of its path are the same
-/// as before: a client must not move a secret to a place where it can be read. The error says which text
-/// stands for none.
+/// Replaces the placeholders in `value` by the secrets of `known`, each only if the last two names of its
+/// path are the same as before: a client must not move a secret to a key whose value can be read. The error
+/// contains the placeholder without a secret.
 pub fn restore(value: &mut Value, known: &Value, key: &HashKey) -> Result<(), String> {
     let mut secrets: HashMap<(String, String, String), String> = HashMap::new();
-    walk(&mut known.clone(), ("", ""), Reading::Plain, &mut |text, (parent, name), is_secret| {
+    walk(&mut known.clone(), ("", ""), ValueKind::Plain, &mut |text, (parent, name), is_secret| {
         if is_secret {
-            secrets.insert((parent.to_string(), name.to_string(), shown(text, key)), text.clone());
+            secrets.insert((parent.to_string(), name.to_string(), placeholder(text, key)), text.clone());
         }
     });
     let mut problem = None;
-    walk(value, ("", ""), Reading::Plain, &mut |text, (parent, name), _| {
-        if is_shown(text) {
+    walk(value, ("", ""), ValueKind::Plain, &mut |text, (parent, name), _| {
+        if is_placeholder(text) {
             match secrets.get(&(parent.to_string(), name.to_string(), text.clone())) {
                 Some(secret) => *text = secret.clone(),
                 None => problem = Some(format!("'{name}': {text:?}")),
@@ -84,63 +84,62 @@ pub fn restore(value: &mut Value, known: &Value, key: &HashKey) -> Result<(), St
     match problem {
         None => Ok(()),
         Some(text) => Err(format!(
-            "{text} stands for no secret that the configuration has at a key of this name; write the secret \
-             itself"
+            "{text} is not the placeholder of a secret at a key of this name; write the secret itself"
         )),
     }
 }
 
-fn shown(secret: &str, key: &HashKey) -> String {
+fn placeholder(secret: &str, key: &HashKey) -> String {
     format!("(secret {})", &key.hash(secret.as_bytes())[..16])
 }
 
-fn is_shown(text: &str) -> bool {
+fn is_placeholder(text: &str) -> bool {
     text.strip_prefix("(secret ").is_some_and(|rest| rest.len() == 17 && rest.ends_with(')'))
 }
 
-/// How the strings of a value are read.
+/// The kind of the strings in a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    /// By their names and contents.
+enum ValueKind {
+    /// The name and the content determine whether a string is a secret.
     Plain,
-    /// As values of header fields.
+    /// Values of header fields.
     Fields,
-    /// As secrets.
+    /// Secrets.
     Secret,
 }
 
-/// Gets a string, the names of its table and of itself, and whether it is a secret.
+/// Called with a string, the names of its table and its key, and whether it is a secret.
 type Visit<'v> = dyn FnMut(&mut String, (&str, &str), bool) + 'v;
 
-/// Visits each string. `place` are the last two names of the path.
-fn walk(value: &mut Value, place: (&str, &str), reading: Reading, visit: &mut Visit<'_>) {
+/// Visits each string. `names` are the last two names of the path.
+fn walk(value: &mut Value, names: (&str, &str), kind: ValueKind, visit: &mut Visit<'_>) {
     match value {
         Value::Object(table) => {
             for (name, value) in table.iter_mut() {
-                let inner = reading_below(name, value, reading);
-                walk(value, (place.1, name), inner, visit);
+                let inner = kind_below(name, value, kind);
+                walk(value, (names.1, name), inner, visit);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, place, reading, visit)),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, names, kind, visit)),
         Value::String(text) => {
-            let is_secret = reading == Reading::Secret || holds_secret(text) && !is_shown(text);
-            visit(text, place, is_secret);
+            let is_secret = kind == ValueKind::Secret || holds_secret(text) && !is_placeholder(text);
+            visit(text, names, is_secret);
         }
         _ => {}
     }
 }
 
-fn reading_below(name: &str, value: &Value, reading: Reading) -> Reading {
+fn kind_below(name: &str, value: &Value, kind: ValueKind) -> ValueKind {
     let name = name.to_ascii_lowercase();
-    let is_secret_field = reading == Reading::Fields
+    let is_secret_field = kind == ValueKind::Fields
         && value.is_string()
         && SECRET_FIELDS.iter().any(|word| name.contains(word));
     let is_secret_table = value.is_object() && SECRET_TABLES.contains(&name.as_str());
-    match reading {
-        Reading::Secret => Reading::Secret,
-        _ if is_secret_table || is_secret_field || is_secret_name(&name) => Reading::Secret,
-        _ if value.is_object() && TABLES_OF_FIELDS.contains(&name.as_str()) => Reading::Fields,
-        _ => Reading::Plain,
+    match kind {
+        ValueKind::Secret => ValueKind::Secret,
+        _ if is_secret_table || is_secret_field || is_secret_name(&name) => ValueKind::Secret,
+        _ if value.is_object() && TABLES_OF_FIELDS.contains(&name.as_str()) => ValueKind::Fields,
+        _ => ValueKind::Plain,
     }
 }
 
@@ -149,7 +148,7 @@ fn is_secret_name(name: &str) -> bool {
         && !NOT_SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// A URL with a password, credentials of HTTP, or an argument such as `--password=...`.
+/// Whether a text has a URL with a password, HTTP credentials, or an argument such as `--password=...`.
 fn holds_secret(text: &str) -> bool {
     let has_password = text.split("://").skip(1).any(|rest| {
         let authority = rest.split(['/', '?', '#', ' ']).next().unwrap_or_default();
@@ -189,23 +188,23 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown_and_come_back() {
+    fn secrets_are_replaced_and_restored() {
         let key = HashKey::new();
         let known = configuration();
-        let hidden = hidden(&known, &key);
-        let text = hidden.to_string();
+        let redacted = with_placeholders(&known, &key);
+        let text = redacted.to_string();
         assert!(!text.contains("hunter2"), "{text}");
-        for shown in ["admin.token", "\"web\"", "DENY", "http://a", "$geoip_country", "\"f\"", "\"app\""] {
-            assert!(text.contains(shown), "{shown}: {text}");
+        for public in ["admin.token", "\"web\"", "DENY", "http://a", "$geoip_country", "\"f\"", "\"app\""] {
+            assert!(text.contains(public), "{public}: {text}");
         }
-        let mut back = hidden.clone();
+        let mut back = redacted.clone();
         restore(&mut back, &known, &key).unwrap();
         assert_eq!(back, known);
-        // Another position in a list is the same place.
-        let mut moved = json!([hidden["site"][0]["route"][1]]);
+        // The position in a list does not matter.
+        let mut moved = json!([redacted["site"][0]["route"][1]]);
         restore(&mut moved, &known, &key).unwrap();
         assert_eq!(moved[0], known["site"][0]["route"][1]);
-        let secret = &hidden["site"][0]["route"][0]["cgi"]["environment"]["DB"];
+        let secret = &redacted["site"][0]["route"][0]["cgi"]["environment"]["DB"];
         for wrong in [
             json!({ "environment": { "DB": "(secret 0123456789abcdef)" } }),
             json!({ "headers": { "DB": secret } }),

@@ -1,4 +1,4 @@
-//! The clients of the control API and their rights: a file of tokens, and users of the unix socket.
+//! The token file of the control API: its clients and their rights.
 //!
 //! ```text
 //! # name    right   token
@@ -15,18 +15,18 @@ use sha2::{Digest as _, Sha256};
 /// The minimum length of a token; 16 random letters and digits cannot be guessed.
 pub const SHORTEST_TOKEN: usize = 16;
 
-/// Whether a token may have this byte: those that may follow `Bearer` (RFC 6750 section 2.1).
+/// Whether a token may contain this byte (`b64token`, RFC 6750 section 2.1).
 pub fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte)
 }
 
-/// The largest file.
+/// The maximum size of the file in bytes.
 const MOST_BYTES: u64 = 256 << 10;
 
-/// The longest name.
+/// The maximum length of a name.
 const LONGEST_NAME: usize = 64;
 
-/// What a client may do.
+/// The right of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// Read.
@@ -35,12 +35,12 @@ pub enum Right {
     Change,
 }
 
-/// A client whose identity is known.
+/// An authenticated client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The name of its token, or `uid 1000`.
     pub name: String,
-    /// What it may do.
+    /// Its right.
     pub right: Right,
 }
 
@@ -58,7 +58,7 @@ struct Entry {
 }
 
 impl Tokens {
-    /// Reads the file; the error never contains a token.
+    /// Reads the file. Error messages do not contain tokens.
     pub fn read(path: &Path) -> Result<Tokens, String> {
         let name = path.display();
         let cannot = |error: std::io::Error| format!("token file '{name}' cannot be read: {error}");
@@ -92,10 +92,10 @@ impl Tokens {
         }
     }
 
-    /// The client that shows this token.
+    /// The client with this token.
     pub fn identify(&self, token: &[u8]) -> Option<Identity> {
         let digest = Sha256::digest(token);
-        // Every entry is compared, so that the time does not depend on which one fits.
+        // Every entry is compared, so that the time does not depend on the matching entry.
         self.entries.iter().fold(None, |found, entry| match verify_slices_are_equal(&entry.digest, &digest) {
             Ok(()) => Some(entry.identity.clone()),
             Err(_) => found,
@@ -155,7 +155,7 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     #[test]
-    fn clients_are_told_apart_by_their_tokens() {
+    fn clients_are_identified_by_their_tokens() {
         let digest = hexadecimal(&Sha256::digest(b"another-token-of-20"));
         let text = format!("# clients\n\ndeploy change {TOKEN}\n  dashboard\tread sha256:{digest}\n");
         let tokens = Tokens::parse(&text).unwrap();

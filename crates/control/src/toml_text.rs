@@ -1,10 +1,10 @@
-//! Writes a configuration, which is JSON here, as TOML, so that it is read and checked like a file.
+//! Converts a configuration from JSON to TOML, so that it is read and checked like a file.
 
 use serde_json::{Map, Value};
 
-/// The tables of a document, each with its header, and each key on a line of its own.
+/// The document as TOML. Each table has its header, and each key its own line.
 ///
-/// The error names a value that TOML cannot hold.
+/// Fails with a value that TOML does not support.
 pub fn toml_text(document: &Map<String, Value>) -> Result<String, String> {
     let mut text = String::new();
     append_table(&mut text, &mut Vec::new(), document)?;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_written_as_a_person_would() {
+    fn a_document_is_written_with_table_headers() {
         let document = json!({
             "limits": { "ranges": 3 },
             "site": [
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_toml_cannot_hold_is_refused() {
+    fn values_that_toml_does_not_support_are_refused() {
         assert!(written(&json!({ "a": null })).unwrap_err().contains("'a': null"));
         assert!(written(&json!({ "a": u64::MAX })).unwrap_err().contains("too large"));
     }
@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(
+        fn a_written_document_is_read_again(
             table in proptest::collection::btree_map(any::<String>(), value(), 0..5),
         ) {
             let document = Value::Object(table.into_iter().collect());

@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
-use touchstone_session::{Script, StepMemory};
+use touchstone_session::{Script, StepCache};
 
 /// The most events that one wait returns.
 const EVENTS_AT_ONCE: usize = 256;
@@ -109,8 +109,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) left_to_start: u64,
     /// The last head of an answer to each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
-    /// The memory of the step of each request of the plan.
-    pub(crate) memories: Vec<StepMemory>,
+    /// The cache of the step of each request of the plan.
+    pub(crate) step_caches: Vec<StepCache>,
     /// The buffer for received bytes, and the buffer for decrypted bytes.
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
             timer,
             timer_ns: u64::MAX,
             heads: plan.requests.iter().map(|_| ResponseHead::new()).collect(),
-            memories: plan.requests.iter().map(|_| StepMemory::default()).collect(),
+            step_caches: plan.requests.iter().map(|_| StepCache::default()).collect(),
             buffer: vec![0; plan.receive_buffer_bytes],
             plaintext: Vec::new(),
             stream_events: Vec::new(),

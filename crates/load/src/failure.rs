@@ -79,10 +79,10 @@ impl Failure {
             (ErrorKind::Closed, _) => "the server closed WebSockets with other codes".to_string(),
             (ErrorKind::WrongBody, _) => "the body does not have the expected hash".to_string(),
             (ErrorKind::Extraction | ErrorKind::Assertion, 1..) => {
-                script.words(self.code as usize - 1).to_string()
+                script.problem_text(self.code as usize - 1).to_string()
             }
             (ErrorKind::Extraction, _) => "another value is missing".to_string(),
-            (ErrorKind::Assertion, _) => "another assertion failed".to_string(),
+            (ErrorKind::Assertion, _) => "another assertion is false".to_string(),
         }
     }
 }

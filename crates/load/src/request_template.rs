@@ -11,7 +11,7 @@ use crate::target::Target;
 use std::io::Write;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h3::qpack;
-use touchstone_session::{Place, Script, State, Template, has_variables};
+use touchstone_session::{RequestPart, Script, State, Template, has_variables};
 
 /// The templates of a request that varies, one for each form.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl RequestTemplate {
         }
         let form =
             |path: Template, request: &PlannedRequest| FormTemplate::compile(plan, request, script, path);
-        let path = compiled(&request.path, Place::Target, script)?;
+        let path = compiled(&request.path, RequestPart::Target, script)?;
         let redirected = match redirects {
             false => None,
             true => {
@@ -136,7 +136,7 @@ fn is_grpc(request: &PlannedRequest) -> bool {
     request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc)
 }
 
-fn compiled(text: &str, place: Place, script: &Script) -> Result<Template, PlanError> {
+fn compiled(text: &str, place: RequestPart, script: &Script) -> Result<Template, PlanError> {
     Template::compile(text, place, |name| script.variable(name)).map_err(|error| PlanError(error.0))
 }
 
@@ -154,7 +154,7 @@ impl FormTemplate {
             Some(body) if is_grpc(request) => Some(Template::text(body)),
             // Bytes that are not UTF-8 contain no variables.
             Some(body) => Some(match std::str::from_utf8(body) {
-                Ok(text) => compiled(text, Place::Body, script)?,
+                Ok(text) => compiled(text, RequestPart::Body, script)?,
                 Err(_) => Template::text(body),
             }),
         };
@@ -180,7 +180,7 @@ impl FormTemplate {
         };
         let all = header_fields(plan, request, target, connections);
         if let Some((_, value)) = all.iter().find(|field| is_cookie(field)) {
-            form.cookie = Some(compiled(value, Place::Field, script)?);
+            form.cookie = Some(compiled(value, RequestPart::Field, script)?);
         }
         let fields: Vec<Field> =
             all.into_iter().filter(|field| !is_cookie(field) && !is_length(field)).collect();
@@ -299,7 +299,7 @@ fn head(version: HttpVersion, fields: &[Field], script: &Script) -> Result<Templ
     let mut head = Template::text(format!(" {}\r\n", version.name()).as_bytes());
     for (name, value) in fields {
         head.append(&Template::text(format!("{name}: ").as_bytes()));
-        head.append(&compiled(value, Place::Field, script)?);
+        head.append(&compiled(value, RequestPart::Field, script)?);
         head.append(&Template::text(b"\r\n"));
     }
     Ok(head)
@@ -322,10 +322,13 @@ fn multiplexed(
     let is_host = |name: &str| name.eq_ignore_ascii_case("host");
     for (name, value) in fields.iter().filter(|(name, _)| is_host(name)) {
         debug_assert!(is_host(name));
-        all.push((b":authority".as_slice().into(), compiled(value, Place::Field, script)?));
+        all.push((b":authority".as_slice().into(), compiled(value, RequestPart::Field, script)?));
     }
     for (name, value) in fields.iter().filter(|(name, _)| !is_host(name)) {
-        all.push((name.to_ascii_lowercase().into_bytes().into(), compiled(value, Place::Field, script)?));
+        all.push((
+            name.to_ascii_lowercase().into_bytes().into(),
+            compiled(value, RequestPart::Field, script)?,
+        ));
     }
     Ok(all)
 }

@@ -41,7 +41,7 @@ impl RetainedAnswer {
     pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
         let step = request.step.as_ref();
         self.parts.hasher = request.expected.body_sha256.map(|_| Sha256::new());
-        self.parts.retains_body = step.is_some_and(|step| step.wants_body());
+        self.parts.retains_body = step.is_some_and(|step| step.reads_body());
         let is_grpc = request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc);
         self.parts.retains_fields = step.is_some() || keeps_cookies || is_grpc;
         self.parts.messages = request.messages.map(MessageReader::new);

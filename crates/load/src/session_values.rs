@@ -69,8 +69,8 @@ impl Engine<'_> {
         }
         let client = &mut self.clients[index];
         let (Some(retained), Some(state)) = (&client.retained, &mut client.script) else { return Ok(()) };
-        let memory = &mut self.memories[client.request];
-        step.take(&retained.view(), state, memory).map_err(|problem| match problem {
+        let cache = &mut self.step_caches[client.request];
+        step.take(&retained.view(), state, cache).map_err(|problem| match problem {
             Problem::Extraction(number) => Failure::numbered(ErrorKind::Extraction, number),
             Problem::Assertion(number) => Failure::numbered(ErrorKind::Assertion, number),
         })

@@ -140,7 +140,7 @@ fn a_failed_assertion_is_an_assertion_error() {
     plan.request_limit = Some(40);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors_by_kind.assertion), (20, 20));
-    assert_eq!(outcome.error_reasons[0].reason, "this does not hold: json $.ok == true");
+    assert_eq!(outcome.error_reasons[0].reason, "the assertion is false: json $.ok == true");
     assert_eq!(outcome.error_reasons[0].first_answer.as_deref(), Some("{\"ok\":false}"));
 }
 

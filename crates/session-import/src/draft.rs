@@ -1,4 +1,4 @@
-//! Sessions as a reader has found them, and their text.
+//! Imported sessions, and their text as a session file.
 
 use crate::variables::PREDEFINED;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub struct Draft {
     pub cookies: bool,
     /// Files of values that the other tool reads, with their columns.
     pub data: Vec<(String, Vec<String>)>,
-    /// What was left out or should be looked at, a sentence each.
+    /// The omitted parts and the parts to check, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -24,9 +24,9 @@ pub struct Draft {
 pub struct DraftSession {
     /// Its name.
     pub name: String,
-    /// How often it is made, relative to the others; 0: as often as any.
+    /// Its relative frequency; 0: the default.
     pub weight: f64,
-    /// The target of the request.
+    /// Its requests.
     pub requests: Vec<DraftRequest>,
 }
 
@@ -43,25 +43,25 @@ pub struct DraftRequest {
     pub headers: Vec<String>,
     /// The body.
     pub body: Option<String>,
-    /// Variables, and where they are found in the answer.
+    /// Variables, and the queries for their values in the answer.
     pub extract: Vec<(String, String)>,
-    /// What must be true of the answer.
+    /// Assertions about the answer.
     pub assert: Vec<String>,
-    /// The statuses of a valid answer; empty: the usual.
+    /// The statuses of a valid answer; empty: the default.
     pub status: Vec<u16>,
-    /// How many redirects are followed.
+    /// The maximum number of redirects that are followed.
     pub redirects: u32,
-    /// Seconds between the answer before it and this request.
+    /// The seconds between the previous answer and this request.
     pub think_time_s: f64,
 }
 
 impl Draft {
-    /// How many requests there are.
+    /// The number of requests.
     pub fn requests(&self) -> usize {
         self.sessions.iter().map(|session| session.requests.len()).sum()
     }
 
-    /// Takes the server of a request: true where it is the one of all others.
+    /// Checks that a request is for the server of all other requests; the first request determines it.
     pub(crate) fn is_at(&mut self, origin: &str) -> bool {
         self.origin.get_or_insert_with(|| origin.to_string()) == origin
     }
@@ -78,7 +78,7 @@ impl Draft {
                 own.extend(request.extract.iter().map(|(name, _)| name.clone()));
             }
         }
-        // A value that one session takes from an answer cannot be a column, too.
+        // A variable that a session extracts from an answer cannot also be a column.
         let taken: BTreeSet<&String> = self
             .sessions
             .iter()
@@ -89,7 +89,7 @@ impl Draft {
             missing.into_iter().partition(|name| taken.contains(name));
         for name in twice {
             self.notes.push(format!(
-                "the value {name} is used before the request that it is taken from: put that request first"
+                "the variable {name} is used before the request that extracts it: move that request forward"
             ));
         }
         if !missing.is_empty() {
@@ -102,7 +102,7 @@ impl Draft {
         }
     }
 
-    /// The text of a file of sessions.
+    /// The text of the session file.
     pub fn text(&self, source: &str) -> String {
         let mut text = format!("# {}\n", one_line(&format!("imported from {source}")));
         for note in &self.notes {
@@ -134,13 +134,13 @@ impl Draft {
 }
 
 impl DraftRequest {
-    /// The names of the values that are put into it.
+    /// The names of the variables in the request.
     pub(crate) fn uses(&self) -> impl Iterator<Item = String> {
         let texts = [&self.path].into_iter().chain(&self.headers).chain(&self.body);
         texts.flat_map(|text| crate::variables::names(text))
     }
 
-    /// Whether it takes a value of that name from its answer.
+    /// Whether the request extracts a variable of this name from its answer.
     pub(crate) fn takes(&self, name: &str) -> bool {
         self.extract.iter().any(|(taken, _)| taken == name)
     }
@@ -149,7 +149,7 @@ impl DraftRequest {
         self.headers.iter().any(|field| is_header(field, name))
     }
 
-    /// Adds `name=value` to its query.
+    /// Adds `name=value` pairs to the query.
     pub(crate) fn add_query(&mut self, pairs: &str) {
         self.path.push(if self.path.contains('?') { '&' } else { '?' });
         self.path += pairs;
@@ -188,7 +188,7 @@ impl DraftRequest {
     }
 }
 
-/// Whether a header field, `name: value`, has that name.
+/// Whether a header field, `name: value`, has this name.
 pub(crate) fn is_header(field: &str, name: &str) -> bool {
     field.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name))
 }
@@ -224,7 +224,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn values_that_come_from_nowhere_get_a_file() {
+    fn variables_without_a_source_get_a_data_file() {
         let request = |path: &str, extract: &[&str]| DraftRequest {
             path: path.to_string(),
             extract: extract.iter().map(|name| (name.to_string(), "body".to_string())).collect(),

@@ -7,9 +7,9 @@ use crate::variables::{form_text, names, plain_name, replace};
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
 
-/// JMeter follows as many.
+/// The maximum number of redirects, which is the limit of JMeter.
 const MAXIMUM_REDIRECTS: u32 = 20;
-/// The deepest tree.
+/// The maximum depth of the tree.
 const MAXIMUM_DEPTH: usize = 100;
 
 /// Reads a test plan.
@@ -17,7 +17,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
     let document = Document::parse(text).map_err(|error| format!("this is not XML: {error}"))?;
     let root = document.root_element();
     if root.tag_name().name() != "jmeterTestPlan" {
-        return Err(format!("this is {}, and no jmeterTestPlan", root.tag_name().name()));
+        return Err(format!("the root element is {}, not jmeterTestPlan", root.tag_name().name()));
     }
     let mut reader = Reader { draft: Draft::default(), document: &document, values: BTreeMap::new() };
     let scope = Scope::default();
@@ -30,7 +30,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
         only.weight = 0.0;
     }
     if draft.sessions.is_empty() {
-        return Err("there is no HTTP request in it that could be taken over".to_string());
+        return Err("no HTTP request of it can be imported".to_string());
     }
     draft.complete();
     Ok(draft)
@@ -39,11 +39,11 @@ pub fn read(text: &str) -> Result<Draft, String> {
 struct Reader<'t, 'd> {
     draft: Draft,
     document: &'d Document<'t>,
-    /// Variables that the plan itself defines.
+    /// The variables that the plan defines.
     values: BTreeMap<String, String>,
 }
 
-/// The settings of a sampler that elements above it contain.
+/// The settings that a sampler inherits from the elements above it.
 #[derive(Debug, Clone, Default)]
 struct Scope {
     origin: Defaults,
@@ -51,7 +51,7 @@ struct Scope {
     think_time_s: f64,
 }
 
-/// What samplers do not state themselves.
+/// Defaults for the server of samplers.
 #[derive(Debug, Clone, Default)]
 struct Defaults {
     protocol: String,
@@ -59,7 +59,7 @@ struct Defaults {
     port: String,
 }
 
-/// The children of a hashTree: elements, each with the tree behind it.
+/// The children of a hashTree: the elements, each with its tree.
 fn pairs<'a, 'i>(tree: Node<'a, 'i>) -> Vec<(Node<'a, 'i>, Option<Node<'a, 'i>>)> {
     let elements: Vec<Node<'a, 'i>> = tree.children().filter(Node::is_element).collect();
     let mut pairs = Vec::new();
@@ -86,7 +86,7 @@ impl Reader<'_, '_> {
         }
         let mut scope = above.clone();
         let enabled = |node: &Node<'_, '_>| node.attribute("enabled") != Some("false");
-        // The elements of a tree apply to all of it, whatever their position.
+        // The elements of a tree apply to the whole tree, independent of their position.
         for (element, _) in pairs(tree).iter().filter(|(element, _)| enabled(element)) {
             self.configuration(*element, &mut scope);
         }
@@ -102,7 +102,7 @@ impl Reader<'_, '_> {
                     self.sampler(element, behind, &scope, session);
                     continue;
                 }
-                // Those of plug-ins, too.
+                // Including those of plug-ins.
                 _ if name.ends_with("ThreadGroup") => {
                     self.group(element);
                     let place = self.draft.sessions.len() - 1;
@@ -119,7 +119,7 @@ impl Reader<'_, '_> {
                 | "RandomController"
                 | "ThroughputController"
                 | "OnceOnlyController" => {
-                    self.note(element, "its requests are taken over once, in their order");
+                    self.note(element, "its requests are imported once, in order");
                 }
                 _ if is_configuration(name) || is_post_processor(name) => {}
                 _ => self.left_out(element, "it has no counterpart"),
@@ -135,7 +135,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Elements beside samplers apply after each of them: to all requests from these numbers on.
+    /// Applies an element beside samplers to all requests of the tree: those from these numbers on.
     fn for_all_after(&mut self, element: Node<'_, '_>, before: &[usize]) {
         let mut sessions = std::mem::take(&mut self.draft.sessions);
         for (place, session) in sessions.iter_mut().enumerate() {
@@ -169,7 +169,7 @@ impl Reader<'_, '_> {
         let name = element.attribute("testname").unwrap_or("thread group").to_string();
         let of = |name: &str| property(element, &format!("ThreadGroup.{name}"));
         self.draft.notes.push(format!(
-            "line {}: the thread group {name:?} has {} threads that begin within {} s: load --clients {}",
+            "line {}: the thread group {name:?} has {} threads that start within {} s: load --clients {}",
             self.line(element),
             of("num_threads"),
             of("ramp_time"),
@@ -255,7 +255,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A text with the plan's own values, and our form of other variables; functions become a number.
+    /// Replaces the variables of the plan, and converts others to the syntax of sessions. Functions become a
+    /// number.
     fn text(&self, text: &str) -> String {
         replace(text, ("${", "}"), |name| match self.values.get(name) {
             Some(value) => value.clone(),
@@ -330,7 +331,7 @@ impl Reader<'_, '_> {
             }
         }
         if property(element, "HTTPSampler.image_parser") == "true" {
-            self.note(element, "left out: what its page embeds");
+            self.note(element, "left out: the embedded resources of its page");
         }
         self.draft.sessions[session].requests.push(request);
     }
@@ -366,7 +367,8 @@ impl Reader<'_, '_> {
                 let of = |name: &str| property(element, &format!("RegexExtractor.{name}"));
                 let place = of("useHeaders");
                 if !["", "false"].contains(&place) || !["", "$1$"].contains(&of("template")) {
-                    return self.left_out(element, "only the first group of a match in the body is taken");
+                    return self
+                        .left_out(element, "only the first group of a match in the body can be extracted");
                 }
                 request.extract.push((plain_name(of("refname")), format!("regex {}", of("regex"))));
             }
@@ -423,7 +425,7 @@ fn elements_of<'a, 'i>(element: Node<'a, 'i>, list: &str) -> Vec<Node<'a, 'i>> {
     found.map(|list| list.children().filter(Node::is_element).collect()).unwrap_or_default()
 }
 
-/// `${__P(name,default)}`: the default, or a value that has to be given.
+/// The value of `${__P(name,default)}`: the default, or a variable that must be set.
 fn property_of_jmeter(inside: &str) -> String {
     match inside.split_once(',') {
         Some((_, default)) if !default.trim().is_empty() => default.trim().to_string(),
@@ -436,7 +438,7 @@ fn is_post_processor(name: &str) -> bool {
     matches!(name, "RegexExtractor" | "JSONPostProcessor" | "HtmlExtractor" | "ResponseAssertion")
 }
 
-/// Elements that act on samplers and were read as such, and those that only show results.
+/// Whether an element configures samplers and was already read, or only shows results.
 fn is_configuration(name: &str) -> bool {
     matches!(
         name,
@@ -475,7 +477,7 @@ mod tests {
         for said in [
             "line 10: the thread group \"Buyers\" has 20 threads",
             "line 18: BeanShellPostProcessor \"bean\": left out",
-            "LoopController \"three times\": its requests are taken over once",
+            "LoopController \"three times\": its requests are imported once",
             "HTTPSamplerProxy \"other\": left out: it goes to another server, http://other.example:8080",
             "JDBCSampler \"db\": left out",
             "HTTPSamplerProxy \"off\": left out: it is disabled",
@@ -485,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_told() {
+    fn other_files_are_refused() {
         for text in ["", "<a/>", "<jmeterTestPlan/>", "<jmeterTestPlan>"] {
             assert!(read(text).is_err(), "{text}");
         }

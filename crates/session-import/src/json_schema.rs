@@ -1,13 +1,13 @@
-//! An example of a JSON schema, as small as it may be: required properties, first values.
+//! The smallest example of a JSON schema: required properties, and the first of several values.
 
 use serde_json::{Map, Value, json};
 
-/// The deepest schema.
+/// The maximum depth of a schema.
 const MAXIMUM_DEPTH: usize = 20;
-/// The most parts of an example.
+/// The maximum number of parts of an example.
 const MAXIMUM_PARTS: usize = 10_000;
 
-/// A value that the schema allows; `document` has what it refers to.
+/// A value that the schema allows; `document` contains the targets of its references.
 pub(crate) fn example(schema: &Value, document: &Value) -> Value {
     let mut parts = 0;
     build_example(schema, document, 0, &mut parts)
@@ -75,7 +75,7 @@ fn build_example(schema: &Value, document: &Value, depth: usize, parts: &mut usi
     }
 }
 
-/// The properties that are required; all of them where none is.
+/// The required properties; if none is required, all of them.
 fn properties(schema: &Value, document: &Value, depth: usize, parts: &mut usize) -> Map<String, Value> {
     let required: Vec<&str> = schema["required"]
         .as_array()
@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn examples_have_what_is_required() {
+    fn examples_have_the_required_properties() {
         let document = json!({"components": {"schemas": {
             "Item": {"type": "object", "required": ["id", "tags"], "properties": {
                 "id": {"type": "integer", "minimum": 7}, "made": {"type": "string", "format": "date"},

@@ -1,8 +1,8 @@
 //! Sessions for the load engine from the files of other tools.
 //!
-//! Each reader makes a [`Draft`]: requests in order, with the values that are taken from their answers.
-//! [`Draft::text`] writes it as a file of sessions (`touchstone load --sessions`). Notes describe each part
-//! without a counterpart, with its place; no part is omitted silently.
+//! Each reader returns a [`Draft`]: requests in order, with the variables that are extracted from their
+//! answers. [`Draft::text`] writes it as a session file (`touchstone load --sessions`). Notes describe each
+//! omitted part with its position.
 
 mod draft;
 mod evaluate;

@@ -18,9 +18,9 @@ pub fn read(text: &str) -> Result<Draft, String> {
     };
     match document["openapi"].as_str() {
         Some(version) if version.starts_with("3.") => {}
-        Some(version) => return Err(format!("OpenAPI {version} is not read: 3.0 and 3.1 are")),
+        Some(version) => return Err(format!("OpenAPI {version} is not supported: only 3.0 and 3.1")),
         None if document["swagger"].is_string() => {
-            return Err("Swagger 2.0 is not read: convert it to OpenAPI 3 first".to_string());
+            return Err("Swagger 2.0 is not supported: convert it to OpenAPI 3".to_string());
         }
         None => return Err("there is no `openapi: 3.x` in it".to_string()),
     }
@@ -64,10 +64,10 @@ pub fn read(text: &str) -> Result<Draft, String> {
 }
 
 /// Writes the credentials that an operation requires as values that the user must supply (RFC 6750, RFC
-/// 7617); the first of several ways is used. Returns the part without a counterpart.
+/// 7617); the first of several schemes is used. Returns the omitted part.
 fn credentials(security: &Value, document: &Value, request: &mut DraftRequest) -> Option<String> {
     let list = security.as_array()?;
-    // An empty one also means that none are needed.
+    // An empty requirement also means that no credentials are required.
     let first = list.first()?.as_object()?;
     if list.iter().any(|one| one.as_object().is_some_and(serde_json::Map::is_empty)) {
         return None;
@@ -93,13 +93,13 @@ fn credentials(security: &Value, document: &Value, request: &mut DraftRequest) -
             ("apiKey", _, Some("query")) => {
                 request.add_query(&format!("{own}={}", value.replace('}', "|query}")));
             }
-            _ => return Some(format!("{name}, which is of the type {kind}")),
+            _ => return Some(format!("{name} of the type {kind}")),
         }
     }
     None
 }
 
-/// Takes the server's origin; returns the path before all others.
+/// Stores the origin of the server; returns the prefix of all paths.
 fn server(document: &Value, draft: &mut Draft) -> String {
     let servers = document["servers"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(first) = servers.first() else { return String::new() };
@@ -108,7 +108,7 @@ fn server(document: &Value, draft: &mut Draft) -> String {
         url = url.replace(&format!("{{{name}}}"), variable["default"].as_str().unwrap_or(""));
     }
     if servers.len() > 1 {
-        draft.notes.push(format!("left out: {} more servers; {url} is the first", servers.len() - 1));
+        draft.notes.push(format!("left out: {} more servers; {url} is used", servers.len() - 1));
     }
     let (origin, path) = match url.split_once("://") {
         None => (None, url.clone()),
@@ -139,7 +139,7 @@ fn target(
         let (Some(name), Some(kind)) = (parameter["name"].as_str(), parameter["in"].as_str()) else {
             continue;
         };
-        // One of the operation replaces that of its path.
+        // A parameter of the operation replaces that of its path.
         if seen.contains(&(name, kind)) {
             continue;
         }
@@ -164,7 +164,7 @@ fn target(
     sendable(&target)
 }
 
-/// A text for a path or a query, whole.
+/// Percent-encodes a text for a path or a query.
 fn encoded(text: &str) -> String {
     form_text(&text.replace("${", "")).replace('+', "%20")
 }
@@ -202,7 +202,7 @@ fn body(
     let is_json = |kind: &str| kind.starts_with("application/") && kind.contains("json");
     let Some((kind, media)) = content.iter().find(|(kind, _)| is_json(kind)) else {
         let kinds: Vec<&str> = content.keys().map(String::as_str).collect();
-        notes.push(format!("{place}: left out: its body, which is {}", kinds.join(" or ")));
+        notes.push(format!("{place}: left out: its body of the type {}", kinds.join(" or ")));
         return;
     };
     let first = media["examples"].as_object().and_then(|examples| examples.values().next());
@@ -280,8 +280,8 @@ components:
         assert_eq!((&post.method[..], &post.path[..], &post.status[..]), ("POST", "/v1/upload", &[201][..]));
         for said in [
             "left out: 1 more servers",
-            "PUT /items/{id}: left out: its credentials: key, which is of the type unknown",
-            "POST /upload: left out: its body, which is multipart/form-data",
+            "PUT /items/{id}: left out: its credentials: key of the type unknown",
+            "POST /upload: left out: its body of the type multipart/form-data",
             "2 of the requests may change",
         ] {
             assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
@@ -289,7 +289,7 @@ components:
     }
 
     #[test]
-    fn credentials_become_values_that_are_given() {
+    fn credentials_become_variables() {
         let text = "openapi: 3.1.0\nsecurity: [{ t: [] }]\ncomponents:\n  securitySchemes:\n    t: { type: \
                     http, scheme: bearer }\n    k: { type: apiKey, in: query, name: key }\n    m: { type: \
                     mutualTLS }\npaths:\n  /a: { get: {} }\n  /b: { get: { security: [{ k: [] }] } }\n  \
@@ -299,20 +299,17 @@ components:
         assert_eq!(of(0).headers, ["Authorization: Bearer ${t}"]);
         assert_eq!((&of(1).path[..], of(1).headers.len()), ("/b?key=${k|query}", 0));
         assert_eq!((&of(2).path[..], of(2).headers.len()), ("/c", 0));
-        assert!(
-            draft.notes[0]
-                .starts_with("GET /d: left out: its credentials: m, which is of the type mutualTLS")
-        );
+        assert!(draft.notes[0].starts_with("GET /d: left out: its credentials: m of the type mutualTLS"));
         assert_eq!(draft.data, [("values.csv".to_string(), vec!["k".to_string(), "t".to_string()])]);
     }
 
     #[test]
-    fn what_is_not_read_is_told() {
+    fn other_files_are_refused() {
         for (text, said) in [
             ("", "no `openapi"),
             ("{", "not JSON"),
             ("swagger: '2.0'", "convert it"),
-            ("openapi: 4.0.0", "4.0.0 is not read"),
+            ("openapi: 4.0.0", "4.0.0 is not supported"),
             ("openapi: 3.0.0", "no `paths`"),
             ("openapi: 3.0.0\npaths: {}", "no operation"),
         ] {

@@ -1,5 +1,5 @@
 //! Postman collections (format 2.0 and 2.1): all requests in order as one session. Variables of the
-//! collection are put in, values that test scripts keep are taken from the answers.
+//! collection are replaced by their values; variables that test scripts set are extracted from the answers.
 
 use crate::draft::{Draft, DraftRequest, DraftSession};
 use crate::evaluate::Interpreter;
@@ -7,7 +7,7 @@ use crate::variables::{form_text, plain_name, replace};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The deepest folder.
+/// The maximum depth of folders.
 const MAXIMUM_DEPTH: usize = 50;
 
 /// Reads a collection.
@@ -29,7 +29,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
     reader.events(&document, "the collection", None);
     reader.items(items, "", &document["auth"], 0);
     if reader.session.requests.is_empty() {
-        return Err("there is no request in it that could be taken over".to_string());
+        return Err("no request of it can be imported".to_string());
     }
     let Reader { mut draft, session, .. } = reader;
     draft.sessions.push(session);
@@ -131,8 +131,8 @@ impl Reader {
         self.session.requests.push(draft);
     }
 
-    /// The path after a variable for the server, `{{baseUrl}}/path`: if the collection does not define it, it
-    /// is the URL of the `load` command.
+    /// The path after a variable for the server, `{{baseUrl}}/path`. If the collection does not define the
+    /// variable, its value is the URL of the `load` command.
     fn at_variable(&mut self, url: &str) -> Option<String> {
         let rest = url.strip_prefix("http://").or(url.strip_prefix("https://")).unwrap_or(url);
         let (name, path) = rest.strip_prefix("${")?.split_once('}')?;
@@ -150,21 +150,21 @@ impl Reader {
         Some(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
     }
 
-    /// A text with the values of the collection, and our form of all other variables.
+    /// Replaces the variables of the collection, and converts all others to the syntax of sessions.
     fn filled(&self, text: &str) -> String {
         self.filled_to(text, 0)
     }
 
     fn filled_to(&self, text: &str, depth: usize) -> String {
         replace(text, ("{{", "}}"), |name| match self.values.get(name) {
-            // A value may have variables in it.
+            // A value may contain variables.
             Some(value) if depth < 10 => self.filled_to(value, depth + 1),
             _ if name.starts_with('$') => "${random}".to_string(),
             _ => format!("${{{}}}", plain_name(name)),
         })
     }
 
-    /// `/:id` in a path is a variable of the request.
+    /// Replaces path variables such as `/:id`.
     fn with_path_variables(&self, url: &str, variables: &Value) -> String {
         let mut url = url.to_string();
         for variable in variables.as_array().map_or(&[][..], Vec::as_slice) {
@@ -222,8 +222,8 @@ impl Reader {
             Some("urlencoded") => {
                 let pairs = body["urlencoded"].as_array().map_or(&[][..], Vec::as_slice);
                 let pair = |pair: &Value| {
-                    let is_there = pair["disabled"] != true;
-                    let key = pair["key"].as_str().filter(|_| is_there)?;
+                    let exists = pair["disabled"] != true;
+                    let key = pair["key"].as_str().filter(|_| exists)?;
                     let value = self.filled(&plain(&pair["value"]).unwrap_or_default());
                     Some(format!("{}={}", form_text(key), form_text(&value)))
                 };
@@ -233,12 +233,12 @@ impl Reader {
                 }
             }
             Some(other) => {
-                self.draft.notes.push(format!("{place}: left out: its body, which is of the mode {other}"));
+                self.draft.notes.push(format!("{place}: left out: its body of the mode {other}"));
             }
         }
     }
 
-    /// The scripts of an item: the values that they keep, and their conditions on the answer.
+    /// Imports the scripts of an item: the variables that they set, and their conditions for the answer.
     fn events(&mut self, item: &Value, place: &str, draft: Option<&mut DraftRequest>) {
         let mut request = draft;
         for event in item["event"].as_array().map_or(&[][..], Vec::as_slice) {
@@ -256,7 +256,7 @@ impl Reader {
                 }
             };
             let mut interpreter = Interpreter::new();
-            // A script before the request, or of a folder, has no answer.
+            // A pre-request script and a script of a folder have no answer.
             let own = request.as_deref_mut().filter(|_| kind == "test");
             interpreter.requests.extend(own.as_deref().cloned());
             interpreter.run(&script);
@@ -281,14 +281,15 @@ impl Reader {
 /// The server and the path of a URL.
 pub(crate) fn split(url: &str) -> Option<(String, String)> {
     let url = url.split('#').next().unwrap_or_default();
-    // Without a scheme Postman takes HTTP.
+    // Without a scheme Postman uses HTTP.
     let whole = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
     let (scheme, rest) = whole.split_once("://")?;
     if !["http", "https"].contains(&scheme) {
         return None;
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    // A value may hold the whole path: `http://host${next}`. One within a host or a port is not supported.
+    // A variable may contain the whole path: `http://host${next}`. A variable in a host or a port is not
+    // supported.
     let value = rest[..end].find("${").filter(|&at| {
         at > 0 && !rest[..at].ends_with(['$', '.', ':', '-']) && rest[at..end].find('}') == Some(end - at - 1)
     });
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!(draft.data[0].1, ["user"]);
         for said in [
             "Sign in: left out: line 7 of its test script: console.log(json)",
-            "Orders / File: left out: its body, which is of the mode formdata",
+            "Orders / File: left out: its body of the mode formdata",
             "Orders / Elsewhere: left out: it goes to another server, https://other.example",
             "Orders / Unknown: left out: the server of \"${nowhere}/x\" is not known",
         ] {
@@ -353,7 +354,7 @@ mod tests {
 
     /// Collections as they are published: the server is a variable, scripts are of several kinds.
     #[test]
-    fn scripts_and_a_server_that_is_a_variable_are_understood() {
+    fn scripts_and_a_variable_for_the_server_are_imported() {
         let script = |lines: &[&str]| serde_json::json!([{"listen": "test", "script": {"exec": lines}}]);
         let item = |name: &str, url: &str, lines: &[&str]| {
             serde_json::json!({"name": name, "event": script(lines),
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_collection_is_told() {
+    fn other_files_are_refused() {
         for text in ["", "[]", "{}", "{\"item\": []}", "{\"item\": [{\"name\": \"x\"}]}"] {
             assert!(read(text).is_err(), "{text}");
         }

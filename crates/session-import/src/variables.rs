@@ -1,9 +1,9 @@
-//! Variables in texts: ours are `${name}`.
+//! Variables in texts of session files, `${name}`.
 
 /// The variables that every session has.
 pub(crate) const PREDEFINED: [&str; 3] = ["client", "session", "random"];
 
-/// The names of the variables in a text of ours.
+/// The names of the variables in a text of a session.
 pub(crate) fn names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = text;
@@ -17,7 +17,7 @@ pub(crate) fn names(text: &str) -> Vec<String> {
     names
 }
 
-/// A text of ours with a filter on all of its variables that have none: `${name|json}`.
+/// Adds a filter to all variables of a text that have none: `${name|json}`.
 pub(crate) fn with_filter(text: &str, filter: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
@@ -37,7 +37,7 @@ pub(crate) fn with_filter(text: &str, filter: &str) -> String {
     written + rest
 }
 
-/// A name that can be a variable: other characters become `_`.
+/// Converts a name to a valid name of a variable: other characters become `_`.
 pub(crate) fn plain_name(name: &str) -> String {
     let mut plain: String = name
         .chars()
@@ -52,7 +52,7 @@ pub(crate) fn plain_name(name: &str) -> String {
 }
 
 /// Replaces `OPEN name CLOSE` by what `value` returns for the name. Literal text that looks like a variable
-/// of a session is escaped before.
+/// of a session is escaped.
 pub(crate) fn replace(
     text: &str,
     (open, close): (&str, &str),
@@ -75,7 +75,7 @@ fn escaped(text: &str, open: &str) -> String {
     if open == "${" { text.to_string() } else { text.replace("${", "$${") }
 }
 
-/// A part of a form: variables are kept, and are encoded when they are replaced.
+/// Encodes a part of a form. Variables stay, with a filter that encodes their values.
 pub(crate) fn form_text(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;

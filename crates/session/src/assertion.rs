@@ -41,15 +41,15 @@ impl Assertion {
         Ok(Assertion { is_negated, check })
     }
 
-    pub(crate) fn wants_body(&self) -> bool {
+    pub(crate) fn reads_body(&self) -> bool {
         match &self.check {
             Check::Contains(_) => true,
-            Check::Exists(query) | Check::Equals(query, _) | Check::Matches(query, _) => query.wants_body(),
+            Check::Exists(query) | Check::Equals(query, _) | Check::Matches(query, _) => query.reads_body(),
         }
     }
 
-    /// Whether the assertion is true for the answer. `scratch` is memory to work with.
-    pub(crate) fn holds(&self, answer: &AnswerView<'_>, scratch: &mut Vec<u8>) -> bool {
+    /// Whether the assertion is true for the answer. `scratch` is a reusable buffer.
+    pub(crate) fn is_met(&self, answer: &AnswerView<'_>, scratch: &mut Vec<u8>) -> bool {
         scratch.clear();
         let is_true = match &self.check {
             Check::Contains(text) => contains(answer.body, text),
@@ -81,14 +81,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn holds(text: &str) -> bool {
+    fn is_met(text: &str) -> bool {
         let fields = vec![(b"content-type".to_vec(), b"application/json".to_vec())];
         let view = AnswerView { fields: &fields, body: br#"{"ok":true,"name":"a == b","n":3}"# };
-        Assertion::compile(text).expect(text).holds(&view, &mut Vec::new())
+        Assertion::compile(text).expect(text).is_met(&view, &mut Vec::new())
     }
 
     #[test]
-    fn answers_are_held_against_texts_places_and_patterns() {
+    fn assertions_check_texts_values_and_patterns() {
         for text in [
             "contains \"ok\":true",
             "not contains error",
@@ -101,12 +101,12 @@ mod tests {
             "not header Etag",
             "json $.name ~ b$",
         ] {
-            assert!(holds(text), "{text}");
+            assert!(is_met(text), "{text}");
         }
         for text in
             ["contains nope", "not contains ok", "json $.ok == false", "header etag", "json $.none == 3"]
         {
-            assert!(!holds(text), "{text}");
+            assert!(!is_met(text), "{text}");
         }
         for bad in ["", "contains ", "status == 200", "json == 3", "header X ~ (", "not"] {
             assert!(Assertion::compile(bad).is_err(), "{bad}");

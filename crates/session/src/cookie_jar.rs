@@ -10,7 +10,7 @@ const MAXIMUM_COOKIES: usize = 200;
 /// The maximum length of a cookie, name and value together, in bytes.
 const MAXIMUM_COOKIE_BYTES: usize = 8 * 1024;
 
-/// The cookies.
+/// The cookies of a session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CookieJar {
     cookies: Vec<Cookie>,
@@ -50,7 +50,7 @@ impl CookieJar {
             path: default_path(request_path).to_vec(),
             is_secure: false,
         };
-        let (mut is_gone, mut has_age) = (false, false);
+        let (mut is_expired, mut has_age) = (false, false);
         for attribute in field.split(|&byte| byte == b';').skip(1) {
             let (key, value) = split_pair(attribute).unwrap_or((attribute.trim_ascii(), b""));
             match key.to_ascii_lowercase().as_slice() {
@@ -59,17 +59,17 @@ impl CookieJar {
                 // Max-Age has precedence over Expires (section 5.3).
                 b"max-age" if is_number(value) => {
                     has_age = true;
-                    is_gone = value.starts_with(b"-") || value.iter().all(|&digit| digit == b'0');
+                    is_expired = value.starts_with(b"-") || value.iter().all(|&digit| digit == b'0');
                 }
                 b"expires" if !has_age => {
-                    is_gone = parse_http_date(value, now_s).is_some_and(|at_s| at_s <= now_s);
+                    is_expired = parse_http_date(value, now_s).is_some_and(|at_s| at_s <= now_s);
                 }
                 _ => {}
             }
         }
         self.cookies
             .retain(|known| (known.target, &known.name, &known.path) != (target, &cookie.name, &cookie.path));
-        if is_gone {
+        if is_expired {
             return;
         }
         if self.cookies.len() >= MAXIMUM_COOKIES {
@@ -98,7 +98,7 @@ impl CookieJar {
     }
 }
 
-/// The name and value of a Set-Cookie field (RFC 6265, section 5.2); `None`: the field must be ignored.
+/// The name and value of a Set-Cookie field (RFC 6265, section 5.2); `None`: the field is ignored.
 pub(crate) fn set_cookie_pair(field: &[u8]) -> Option<(&[u8], &[u8])> {
     split_pair(field.split(|&byte| byte == b';').next()?).filter(|(name, _)| !name.is_empty())
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_go_back_where_they_are_for() {
+    fn cookies_are_sent_to_their_server_and_path() {
         let jar = jar(&["a=1", "b=2; Path=/", "c=3; Secure; path=/", "d=4; Path=/sho", "e=5; Path=/shop/"]);
         assert_eq!(sent(&jar, 0, "/shop/x", false), "a=1; b=2; e=5");
         assert_eq!(sent(&jar, 0, "/shop?q=/shop/", false), "a=1; b=2");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_replaced_and_end() {
+    fn cookies_are_replaced_and_expire() {
         let jar = jar(&[
             "a=1; Path=/",
             "a=2; Path=/",

@@ -25,7 +25,7 @@ pub fn read_csv(name: &str, text: &str, order: RowOrder) -> Result<DataPlan, Scr
 }
 
 /// Parses an array of objects; their keys are the columns. A value that is neither a string nor null becomes
-/// its JSON, and null becomes an empty text.
+/// its JSON text, and null becomes an empty text.
 pub fn read_json(name: &str, text: &str, order: RowOrder) -> Result<DataPlan, ScriptError> {
     let bad = |reason: String| ScriptError(format!("{name}: {reason}"));
     let objects: Vec<serde_json::Map<String, Value>> = serde_json::from_str(text)
@@ -44,7 +44,10 @@ pub fn read_json(name: &str, text: &str, order: RowOrder) -> Result<DataPlan, Sc
             });
         }
         if let Some(more) = object.keys().next() {
-            return Err(bad(format!("the object number {} has {more:?}, and the first has not", number + 1)));
+            return Err(bad(format!(
+                "the object number {} has {more:?}, which the first object does not have",
+                number + 1
+            )));
         }
         rows.push(row);
     }
@@ -76,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn tables_are_read_from_both_forms() {
+    fn tables_are_read_from_csv_and_json() {
         let csv =
             read_csv("u.csv", "\u{feff}user,pass word\n", RowOrder::Sequence).expect_err("a bad column");
         assert!(csv.0.contains("no row"), "{csv}");
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told() {
+    fn invalid_tables_are_refused() {
         for (text, said) in [("a,b\n1\n", "record"), ("a b\n1\n", "cannot be a variable"), ("", "no rows")] {
             let error = read_csv("f", text, RowOrder::Sequence).expect_err(text);
             assert!(error.0.starts_with("f: ") && error.0.contains(said), "{error}");

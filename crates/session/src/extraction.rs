@@ -1,7 +1,7 @@
-//! An extraction: a value of an answer that becomes a variable.
+//! Extractions: an extraction sets a variable to a value of an answer.
 
 use crate::answer::AnswerView;
-use crate::html_place::HtmlPlace;
+use crate::html_position::HtmlPosition;
 use crate::plan::{ExtractPlan, ScriptError};
 use crate::query::Query;
 use crate::values::Values;
@@ -23,12 +23,17 @@ impl Extraction {
         Ok(Extraction { variable, query })
     }
 
-    /// Sets its variable; false if the answer has no such value. `place` is where the value was in the last
-    /// answer.
-    pub(crate) fn take(&self, answer: &AnswerView<'_>, values: &mut Values, place: &mut HtmlPlace) -> bool {
+    /// Sets the variable; false if the answer has no such value. `position` is the position of the value in
+    /// the last answer.
+    pub(crate) fn take(
+        &self,
+        answer: &AnswerView<'_>,
+        values: &mut Values,
+        position: &mut HtmlPosition,
+    ) -> bool {
         let value = values.fresh(self.variable);
         let is_found = match &self.query {
-            Query::Css(query) => query.find_again(answer.body, place, value),
+            Query::Css(query) => query.find_at_position(answer.body, position, value),
             query => query.find(answer, value),
         };
         is_found && value.len() <= MAXIMUM_VALUE_BYTES

@@ -1,6 +1,6 @@
 //! Finds values in an HTML page by a CSS selector: `input[name=csrf] @value` is an attribute, `h1` the text.
 
-use crate::html_place::{HtmlPlace, PROBE};
+use crate::html_position::{HtmlPosition, PROBE};
 use scraper::{Html, Selector};
 
 /// A compiled selector.
@@ -8,8 +8,8 @@ use scraper::{Html, Selector};
 pub(crate) struct CssQuery {
     selector: Selector,
     attribute: Option<String>,
-    /// The elements that it matches depend on nothing that follows them in a page, nor on the value.
-    has_lasting_place: bool,
+    /// The matched elements depend neither on the part of the page after them nor on the value.
+    has_stable_position: bool,
 }
 
 impl CssQuery {
@@ -24,32 +24,37 @@ impl CssQuery {
         };
         match Selector::parse(selector) {
             Ok(compiled) => {
-                let has_lasting_place = is_of_one_element(selector, attribute.as_deref());
-                Ok(CssQuery { selector: compiled, attribute, has_lasting_place })
+                let has_stable_position = depends_on_one_element(selector, attribute.as_deref());
+                Ok(CssQuery { selector: compiled, attribute, has_stable_position })
             }
             Err(error) => Err(format!("{selector:?} is not a CSS selector: {error}")),
         }
     }
 
-    /// Does as [`CssQuery::find`], and parses the page only if the place of the value in the last page does
-    /// not tell where it is.
-    pub(crate) fn find_again(&self, body: &[u8], place: &mut HtmlPlace, out: &mut Vec<u8>) -> bool {
-        if let Some(value) = place.value_in(body) {
+    /// Like [`CssQuery::find`], but parses the page only if the value is not at its position in the last
+    /// page.
+    pub(crate) fn find_at_position(
+        &self,
+        body: &[u8],
+        position: &mut HtmlPosition,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if let Some(value) = position.value_in(body) {
             let value = if self.attribute.is_some() { value } else { value.trim() };
             out.extend_from_slice(value.as_bytes());
             return true;
         }
         let before = out.len();
         let is_found = self.find(body, out);
-        if is_found && self.has_lasting_place {
+        if is_found && self.has_stable_position {
             let finds_probe = |page: &[u8], after: &[u8]| self.finds_probe(page, after);
-            place.learn(body, &out[before..], self.attribute.is_some(), finds_probe);
+            position.determine(body, &out[before..], self.attribute.is_some(), finds_probe);
         }
         is_found
     }
 
-    /// Whether it finds the probe in this page; a text must be all that its element contains, and `after` the
-    /// end of that element.
+    /// Whether the query finds the probe in this page. The text must be the whole content of its element, and
+    /// `after` must be the end tag of that element.
     fn finds_probe(&self, page: &[u8], after: &[u8]) -> bool {
         let page = Html::parse_document(&String::from_utf8_lossy(page));
         let mut elements = page.select(&self.selector);
@@ -67,8 +72,7 @@ impl CssQuery {
         is_text && is_its_end && texts.next().is_some_and(|text| text.trim() == PROBE)
     }
 
-    /// Appends the attribute, or the text without the space around it, of the first element that the selector
-    /// matches.
+    /// Appends the attribute, or the trimmed text, of the first element that the selector matches.
     pub(crate) fn find(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         let page = Html::parse_document(&String::from_utf8_lossy(body));
         let mut elements = page.select(&self.selector);
@@ -92,9 +96,9 @@ impl CssQuery {
     }
 }
 
-/// Whether a selector is about an element and its attributes alone, and about no attribute of this name; and
-/// not about the elements to which a page may add at its end.
-fn is_of_one_element(selector: &str, attribute: Option<&str>) -> bool {
+/// Whether a selector depends only on one element and its attributes other than this one. `html`, `head` and
+/// `body` are excluded: the end of a page can add attributes to them.
+fn depends_on_one_element(selector: &str, attribute: Option<&str>) -> bool {
     let selector = selector.to_ascii_lowercase();
     let end = selector.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(selector.len());
     let is_simple = |c: char| c.is_ascii_alphanumeric() || "-_#.[]='\"^$*".contains(c);

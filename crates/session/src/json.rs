@@ -1,7 +1,7 @@
 //! Finds values in a JSON document.
 //!
-//! A path of names and numbers alone (`$.user.ids[0]`) is followed while the document is parsed: no tree is
-//! built, and parsing ends at the value. Any other query (RFC 9535) is evaluated on the whole document.
+//! A path that has only names and numbers (`$.user.ids[0]`) is followed while the document is parsed: no tree
+//! is built, and parsing ends at the value. Any other query (RFC 9535) is evaluated on the whole document.
 
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -22,7 +22,7 @@ pub(crate) enum JsonQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment {
     Name(String),
-    Place(usize),
+    Index(usize),
 }
 
 impl JsonQuery {
@@ -74,7 +74,7 @@ fn simple_path(text: &str) -> Option<Vec<Segment>> {
             path.push(match inside.strip_prefix('\'').and_then(|inside| inside.strip_suffix('\'')) {
                 Some(name) if !name.contains(['\\', '\'', '[']) => Segment::Name(name.to_string()),
                 Some(_) => return None,
-                None => Segment::Place(inside.parse().ok()?),
+                None => Segment::Index(inside.parse().ok()?),
             });
             rest = behind;
         }
@@ -107,7 +107,7 @@ impl<'de> DeserializeSeed<'de> for Seek<'_> {
         match self.path {
             [] => deserializer.deserialize_any(Leaf(self)),
             [Segment::Name(_), ..] => deserializer.deserialize_map(Inside(self)),
-            [Segment::Place(_), ..] => deserializer.deserialize_seq(Inside(self)),
+            [Segment::Index(_), ..] => deserializer.deserialize_seq(Inside(self)),
         }
     }
 }
@@ -124,7 +124,7 @@ impl<'de> Visitor<'de> for Inside<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let [Segment::Name(name), rest @ ..] = self.0.path else { return Ok(()) };
-        while let Some(is_it) = map.next_key_seed(KeyIs(name))? {
+        while let Some(is_it) = map.next_key_seed(KeyMatcher(name))? {
             if is_it {
                 map.next_value_seed(Seek { path: rest, ..self.0 })?;
                 return Err(A::Error::custom(""));
@@ -135,8 +135,8 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let [Segment::Place(place), rest @ ..] = self.0.path else { return Ok(()) };
-        for _ in 0..*place {
+        let [Segment::Index(index), rest @ ..] = self.0.path else { return Ok(()) };
+        for _ in 0..*index {
             if list.next_element::<IgnoredAny>()?.is_none() {
                 return Ok(());
             }
@@ -146,10 +146,10 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 }
 
-/// Whether a key is this one.
-struct KeyIs<'a>(&'a str);
+/// Compares a key with a name.
+struct KeyMatcher<'a>(&'a str);
 
-impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
+impl<'de> DeserializeSeed<'de> for KeyMatcher<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -157,7 +157,7 @@ impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
     }
 }
 
-impl Visitor<'_> for KeyIs<'_> {
+impl Visitor<'_> for KeyMatcher<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_path_builds_nothing() {
+    fn a_plain_path_is_not_a_whole_query() {
         for (text, is_plain) in
             [("$.a.b[0]", true), ("$['a b'].c", true), ("$..a", false), ("$.a[*]", false), ("$.a[-1]", false)]
         {

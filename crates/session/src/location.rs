@@ -1,7 +1,7 @@
 //! Resolves the target of a redirect (RFC 9110, section 10.2.2; RFC 3986, section 5.2).
 
-/// The path and query of a Location, if it is on the same server; `None` if it is on another server or cannot
-/// be sent. `base` is the target of the request that was answered.
+/// The path and query of a Location, if it is on the same server; `None` if it is on another server or is not
+/// a valid request target. `base` is the target of the request that was answered.
 pub fn resolve_location(location: &[u8], is_secure: bool, host: &str, base: &[u8]) -> Option<Vec<u8>> {
     let location = location.split(|&byte| byte == b'#').next().unwrap_or_default();
     let scheme: &[u8] = if is_secure { b"https" } else { b"http" };
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_resolved_can_be_sent(location: Vec<u8>) {
+        fn a_resolved_target_is_valid(location: Vec<u8>) {
             if let Some(path) = resolve_location(&location, false, "h", b"/a/b") {
                 prop_assert!(path.starts_with(b"/") && path.iter().all(u8::is_ascii_graphic));
                 let before_query = path.split(|&byte| byte == b'?').next().expect("a first part");

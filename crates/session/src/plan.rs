@@ -20,13 +20,13 @@ pub struct DataPlan {
     pub name: String,
     /// The names of the variables.
     pub columns: Vec<String>,
-    /// The values; each row has as many as there are columns.
+    /// The values; each row has one for each column.
     pub rows: Arc<[Vec<String>]>,
-    /// Which row a session takes.
+    /// The order in which sessions take rows.
     pub order: RowOrder,
 }
 
-/// Which row of a table a session takes.
+/// The order in which sessions take the rows of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowOrder {
     /// Client `c` of `n` takes the rows `c`, `c + n`, `c + 2 n` and so on, and starts again after the last:
@@ -64,7 +64,7 @@ pub struct ExtractPlan {
     pub from: String,
 }
 
-/// Why a session cannot be used.
+/// An error in the text of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError(pub String);
 

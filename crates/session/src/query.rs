@@ -45,12 +45,12 @@ impl Query {
         }
     }
 
-    /// Whether it reads the body.
-    pub(crate) fn wants_body(&self) -> bool {
+    /// Whether the query reads the body.
+    pub(crate) fn reads_body(&self) -> bool {
         !matches!(self, Query::Header(_) | Query::Cookie(_))
     }
 
-    /// Appends the value; false if there is none.
+    /// Appends the value; returns false if there is none.
     pub(crate) fn find(&self, answer: &AnswerView<'_>, out: &mut Vec<u8>) -> bool {
         match self {
             Query::Header(name) => {
@@ -100,7 +100,7 @@ impl Query {
     }
 }
 
-/// A regular expression over bytes; `\d`, `\w` and the like mean ASCII.
+/// Compiles a regular expression for bytes; classes such as `\d` and `\w` match only ASCII.
 pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(pattern)
         .unicode(false)
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_finds_its_place() {
+    fn each_kind_finds_its_value() {
         for (query, wanted) in [
             ("header Location", Some("/next")),
             ("header Etag", None),

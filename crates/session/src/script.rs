@@ -5,8 +5,8 @@ use crate::assertion::Assertion;
 use crate::cookie_jar::CookieJar;
 use crate::data::MAXIMUM_DATA_BYTES;
 use crate::extraction::Extraction;
-use crate::memory::StepMemory;
 use crate::plan::{DataPlan, ExtractPlan, RowOrder, ScriptError, ScriptPlan, StepPlan};
+use crate::step_cache::StepCache;
 use crate::template::is_name;
 use crate::values::Values;
 use std::io::Write;
@@ -14,8 +14,8 @@ use std::io::Write;
 /// The variables of every session.
 const BUILT_IN: [(&str, &str); 3] = [
     ("client", "the number of the virtual client, from 0"),
-    ("session", "how many sessions this client had before"),
-    ("random", "a number that is drawn for each session"),
+    ("session", "the number of earlier sessions of this client"),
+    ("random", "a random number for each session"),
 ];
 /// The variable with a redirect's target; users cannot write its name.
 const LOCATION: usize = BUILT_IN.len();
@@ -29,7 +29,7 @@ pub struct Script {
     tables: Vec<Table>,
     has_cookies: bool,
     /// The text for each number of a [`Problem`].
-    words: Vec<String>,
+    problem_texts: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -44,19 +44,19 @@ pub struct Step {
     extractions: Vec<(Extraction, usize)>,
     assertions: Vec<(Assertion, usize)>,
     redirects: u32,
-    wants_body: bool,
+    reads_body: bool,
 }
 
-/// What is wrong with an answer.
+/// The problem of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// A value is missing; the number selects a text of [`Script::words`].
+    /// A value is missing; the number selects a text of [`Script::problem_text`].
     Extraction(usize),
     /// An assertion is false.
     Assertion(usize),
 }
 
-/// The input for a new session.
+/// The parameters of a new session.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// The client's number in the whole run.
@@ -77,7 +77,7 @@ pub struct State {
     scratch: Vec<u8>,
 }
 
-/// Checks the actions of one request by themselves.
+/// Checks the actions of one request without those of other requests.
 pub fn check_step(plan: &StepPlan) -> Result<(), ScriptError> {
     Script::compile(&ScriptPlan::default())?.step(plan).map(drop)
 }
@@ -114,7 +114,7 @@ impl Script {
     fn new_variable(&mut self, name: &str, of: &str) -> Result<usize, ScriptError> {
         if !is_name(name) {
             return Err(ScriptError(format!(
-                "{of}: {name:?} is not a name of a variable: use letters, digits and _"
+                "{of}: {name:?} is not a valid name of a variable: use letters, digits and _"
             )));
         }
         if self.names.iter().any(|known| known == name) {
@@ -137,15 +137,15 @@ impl Script {
         for extract in &plan.extract {
             let variable = self.extracted_variable(extract)?;
             let extraction = Extraction::compile(extract, variable)?;
-            step.wants_body |= extraction.query.wants_body();
-            step.extractions.push((extraction, self.words.len()));
-            self.words.push(format!("there is no {}: {}", extract.name, extract.from));
+            step.reads_body |= extraction.query.reads_body();
+            step.extractions.push((extraction, self.problem_texts.len()));
+            self.problem_texts.push(format!("there is no {}: {}", extract.name, extract.from));
         }
         for text in &plan.assert {
             let assertion = Assertion::compile(text)?;
-            step.wants_body |= assertion.wants_body();
-            step.assertions.push((assertion, self.words.len()));
-            self.words.push(format!("this does not hold: {text}"));
+            step.reads_body |= assertion.reads_body();
+            step.assertions.push((assertion, self.problem_texts.len()));
+            self.problem_texts.push(format!("the assertion is false: {text}"));
         }
         Ok(step)
     }
@@ -165,7 +165,7 @@ impl Script {
         }
     }
 
-    /// The number of a variable, or why there is none.
+    /// The number of a variable, or an error if there is none.
     pub fn variable(&self, name: &str) -> Result<usize, String> {
         if let Some(number) = self.names.iter().position(|known| known == name && !known.is_empty()) {
             return Ok(number);
@@ -193,14 +193,15 @@ impl Script {
         LOCATION
     }
 
-    /// Whether it is known before the first request of a session: from a data file, or predefined.
+    /// Whether a variable has a value before the first request of a session: it is from a data file, or
+    /// predefined.
     pub fn is_known_at_start(&self, variable: usize) -> bool {
         variable < LOCATION || self.tables.iter().any(|table| table.variables.contains(&variable))
     }
 
     /// The text for a [`Problem`].
-    pub fn words(&self, number: usize) -> &str {
-        self.words.get(number).map_or("", String::as_str)
+    pub fn problem_text(&self, number: usize) -> &str {
+        self.problem_texts.get(number).map_or("", String::as_str)
     }
 
     /// Whether clients keep cookies.
@@ -213,7 +214,7 @@ impl Script {
         State { values: Values::new(self.names.len()), ..State::default() }
     }
 
-    /// Begins a client's next session: new values, no cookies.
+    /// Begins the next session of a client, with new values and without cookies.
     pub fn begin(&self, state: &mut State, start: &Start) {
         let round = state.sessions;
         state.sessions += 1;
@@ -246,9 +247,9 @@ impl Script {
 }
 
 impl Step {
-    /// Whether it reads the body of the answer.
-    pub fn wants_body(&self) -> bool {
-        self.wants_body
+    /// Whether the step reads the body of the answer.
+    pub fn reads_body(&self) -> bool {
+        self.reads_body
     }
 
     /// The number of redirects to follow.
@@ -256,45 +257,45 @@ impl Step {
         self.redirects
     }
 
-    /// The numbers of the variables that it sets.
+    /// The numbers of the variables that the step sets.
     pub fn sets(&self) -> impl Iterator<Item = usize> {
         self.extractions.iter().map(|(extraction, _)| extraction.variable)
     }
 
-    /// Checks an answer and takes its values; assertions are checked first. `memory` is that of this step.
+    /// Checks the assertions, then extracts the values of an answer. `cache` is the cache of this step.
     pub fn take(
         &self,
         answer: &AnswerView<'_>,
         state: &mut State,
-        memory: &mut StepMemory,
+        cache: &mut StepCache,
     ) -> Result<(), Problem> {
-        let is_known = self.wants_body && memory.has(answer.body);
+        let is_known = self.reads_body && cache.contains(answer.body);
         for (assertion, number) in &self.assertions {
-            let is_known = is_known && assertion.wants_body();
-            if !is_known && !assertion.holds(answer, &mut state.scratch) {
+            let is_known = is_known && assertion.reads_body();
+            if !is_known && !assertion.is_met(answer, &mut state.scratch) {
                 return Err(Problem::Assertion(*number));
             }
         }
-        for (place, (extraction, number)) in self.extractions.iter().enumerate() {
-            if is_known && extraction.query.wants_body() {
-                state.values.set(extraction.variable, memory.value(place));
-            } else if !extraction.take(answer, &mut state.values, memory.place(place)) {
+        for (index, (extraction, number)) in self.extractions.iter().enumerate() {
+            if is_known && extraction.query.reads_body() {
+                state.values.set(extraction.variable, cache.value(index));
+            } else if !extraction.take(answer, &mut state.values, cache.position(index)) {
                 return Err(Problem::Extraction(*number));
             }
         }
-        if self.wants_body && !is_known {
-            self.remember(answer.body, state, memory);
+        if self.reads_body && !is_known {
+            self.store(answer.body, state, cache);
         }
         Ok(())
     }
 
-    /// Remembers an answer with which all is well.
-    fn remember(&self, body: &[u8], state: &State, memory: &mut StepMemory) {
-        let values = self.extractions.iter().map(|(extraction, _)| match extraction.query.wants_body() {
+    /// Stores the values of a valid answer in the cache.
+    fn store(&self, body: &[u8], state: &State, cache: &mut StepCache) {
+        let values = self.extractions.iter().map(|(extraction, _)| match extraction.query.reads_body() {
             true => state.values.get(extraction.variable),
             false => b"".as_slice(),
         });
-        memory.remember(body, values);
+        cache.store(body, values);
     }
 }
 
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn each_session_has_a_row_of_its_own() {
+    fn each_session_has_its_own_row() {
         let plan = ScriptPlan { data: vec![data(RowOrder::Sequence)], cookies: false };
         let script = Script::compile(&plan).expect("a good script");
         let user = script.variable("user").expect("a column");
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_takes_values_and_says_what_is_missing() {
+    fn a_step_extracts_values_and_reports_missing_ones() {
         let mut script = Script::compile(&ScriptPlan::default()).expect("a good script");
         let plan = StepPlan {
             extract: vec![extract("token", "json $.t"), extract("next", "header location")],
@@ -371,23 +372,23 @@ mod tests {
         };
         let step = script.step(&plan).expect("a good step");
         let mut state = script.new_state();
-        let mut memory = StepMemory::default();
+        let mut cache = StepCache::default();
         let mut take = |fields: &Vec<(Vec<u8>, Vec<u8>)>, body: &[u8]| {
-            step.take(&AnswerView { fields, body }, &mut state, &mut memory)
+            step.take(&AnswerView { fields, body }, &mut state, &mut cache)
         };
         let location = vec![(b"Location".to_vec(), b"/x".to_vec())];
         assert_eq!(take(&location, br#"{"t":7}"#), Ok(()));
         assert_eq!(take(&Vec::new(), br#"{"t":7}"#), Err(Problem::Extraction(1)));
         assert_eq!(take(&location, br#"{"t":null}"#), Err(Problem::Extraction(0)));
         assert_eq!(take(&location, b"{}"), Err(Problem::Assertion(2)));
-        assert_eq!(script.words(1), "there is no next: header location");
-        assert_eq!(script.words(2), "this does not hold: contains t");
-        assert!(step.wants_body());
+        assert_eq!(script.problem_text(1), "there is no next: header location");
+        assert_eq!(script.problem_text(2), "the assertion is false: contains t");
+        assert!(step.reads_body());
     }
 
     proptest! {
         #[test]
-        fn what_is_remembered_is_what_would_be_found(
+        fn cached_values_are_the_values_of_the_answer(
             answers in prop::collection::vec(
                 (prop_oneof![Just(""), Just("/x")], "(\\{\"t\":[12]\\}|<b>[12]</b>|)( no)?"), 1..8,
             ),
@@ -403,29 +404,29 @@ mod tests {
                 redirects: 0,
             };
             let step = script.step(&plan).expect("a good step");
-            let (mut state, mut memory) = (script.new_state(), StepMemory::default());
+            let (mut state, mut cache) = (script.new_state(), StepCache::default());
             for (location, body) in &answers {
                 let mut fields = vec![(b"location".to_vec(), location.as_bytes().to_vec())];
                 fields.retain(|(_, value)| !value.is_empty());
                 let view = AnswerView { fields: &fields, body: body.as_bytes() };
-                let (mut fresh, mut none) = (state.clone(), StepMemory::default());
+                let (mut fresh, mut none) = (state.clone(), StepCache::default());
                 let wanted = step.take(&view, &mut fresh, &mut none);
-                prop_assert_eq!(step.take(&view, &mut state, &mut memory), wanted);
+                prop_assert_eq!(step.take(&view, &mut state, &mut cache), wanted);
                 prop_assert_eq!(&state.values, &fresh.values);
             }
         }
     }
 
     #[test]
-    fn a_long_body_is_not_remembered() {
-        let mut memory = StepMemory::default();
+    fn a_long_body_is_not_cached() {
+        let mut cache = StepCache::default();
         for (length, is_kept) in [(16 * 1024, true), (16 * 1024 + 1, false), (0, true)] {
             let body = vec![b'x'; length];
-            assert!(!memory.has(&body));
-            memory.remember(&body, [b"x".as_slice()].into_iter());
-            assert_eq!(memory.has(&body), is_kept, "{length}");
+            assert!(!cache.contains(&body));
+            cache.store(&body, [b"x".as_slice()].into_iter());
+            assert_eq!(cache.contains(&body), is_kept, "{length}");
         }
-        assert!(!memory.has(b"x"));
+        assert!(!cache.contains(b"x"));
     }
 
     #[test]
@@ -440,9 +441,12 @@ mod tests {
         };
         assert_eq!(step("token"), Ok(()));
         assert_eq!(step("token"), Ok(()));
-        for (name, said) in
-            [("user", "a data file"), ("client", "predefined"), ("", "not a name"), ("1", "not a name")]
-        {
+        for (name, said) in [
+            ("user", "a data file"),
+            ("client", "predefined"),
+            ("", "not a valid name"),
+            ("1", "not a valid name"),
+        ] {
             let message = step(name).expect_err(name);
             assert!(message.contains(said), "{message}");
         }

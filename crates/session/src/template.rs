@@ -7,9 +7,9 @@ use crate::plan::ScriptError;
 use crate::values::Values;
 use memchr::memmem;
 
-/// The position of a text in a request.
+/// The part of a request that a text becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RequestPart {
     /// Path and query.
     Target,
     /// The value of a header field.
@@ -30,7 +30,7 @@ enum Part {
     Variable { number: usize, form: Form },
 }
 
-/// The form in which a value is written.
+/// The encoding of a value in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Unchanged.
@@ -41,7 +41,7 @@ enum Form {
     Query,
     /// Without control characters.
     Field,
-    /// As the inside of a JSON string.
+    /// Escaped as the content of a JSON string.
     Json,
 }
 
@@ -52,14 +52,14 @@ pub fn has_variables(text: &str) -> bool {
 
 /// Checks the syntax of the variables in a text, but not their names.
 pub fn check_text(text: &str) -> Result<(), ScriptError> {
-    Template::compile(text, Place::Body, |_| Ok(0)).map(drop)
+    Template::compile(text, RequestPart::Body, |_| Ok(0)).map(drop)
 }
 
 impl Template {
-    /// Parses a text. `number` returns the number of a variable, or why there is no such variable.
+    /// Parses a text. `number` returns the number of a variable, or an error if there is no such variable.
     pub fn compile(
         text: &str,
-        place: Place,
+        part: RequestPart,
         mut number: impl FnMut(&str) -> Result<usize, String>,
     ) -> Result<Template, ScriptError> {
         let mut parts = Vec::new();
@@ -77,7 +77,7 @@ impl Template {
             let end = inside
                 .find('}')
                 .ok_or_else(|| ScriptError(format!("{text:?}: the }} of a variable is missing")))?;
-            let (name, form) = variable(&inside[..end], place)
+            let (name, form) = variable(&inside[..end], part)
                 .map_err(|reason| ScriptError(format!("{text:?}: {reason}")))?;
             let number = number(name).map_err(|reason| ScriptError(format!("{text:?}: {reason}")))?;
             if !plain.is_empty() {
@@ -93,12 +93,12 @@ impl Template {
         Ok(Template { parts })
     }
 
-    /// A text without variables.
+    /// Creates a text without variables.
     pub fn text(text: &[u8]) -> Template {
         Template { parts: vec![Part::Text(text.into())] }
     }
 
-    /// A text of one variable, unchanged.
+    /// Creates a text that is the unchanged value of one variable.
     pub fn variable(number: usize) -> Template {
         Template { parts: vec![Part::Variable { number, form: Form::Raw }] }
     }
@@ -121,7 +121,7 @@ impl Template {
         })
     }
 
-    /// Whether it has no variables.
+    /// Whether the text has no variables.
     pub fn is_constant(&self) -> bool {
         !self.parts.iter().any(|part| matches!(part, Part::Variable { .. }))
     }
@@ -138,19 +138,19 @@ impl Template {
 }
 
 /// Parses `name` or `name|form`.
-fn variable(text: &str, place: Place) -> Result<(&str, Form), String> {
+fn variable(text: &str, part: RequestPart) -> Result<(&str, Form), String> {
     let (name, form) = match text.split_once('|') {
         None => (text, None),
         Some((name, form)) => (name, Some(form.trim())),
     };
     let name = name.trim();
     if !is_name(name) {
-        return Err(format!("{name:?} is not a name of a variable: use letters, digits and _"));
+        return Err(format!("{name:?} is not a valid name of a variable: use letters, digits and _"));
     }
-    let form = match (form, place) {
-        (None, Place::Target) => Form::Target,
-        (None, Place::Field) => Form::Field,
-        (None, Place::Body) => Form::Raw,
+    let form = match (form, part) {
+        (None, RequestPart::Target) => Form::Target,
+        (None, RequestPart::Field) => Form::Field,
+        (None, RequestPart::Body) => Form::Raw,
         (Some("query"), _) => Form::Query,
         (Some("json"), _) => Form::Json,
         (Some(form), _) => return Err(format!("unknown form {form:?}: write |query or |json")),
@@ -158,7 +158,7 @@ fn variable(text: &str, place: Place) -> Result<(&str, Form), String> {
     Ok((name, form))
 }
 
-/// Letters, digits and `_`, not beginning with a digit.
+/// Whether a name has only letters, digits and `_`, and does not begin with a digit.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
@@ -186,10 +186,10 @@ impl Form {
     }
 }
 
-fn percent(value: &[u8], stays: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+fn percent(value: &[u8], is_unchanged: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in value {
-        if stays(byte) {
+        if is_unchanged(byte) {
             out.push(byte);
         } else {
             out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
@@ -212,9 +212,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rendered(text: &str, place: Place, value: &[u8]) -> Result<String, String> {
+    fn rendered(text: &str, part: RequestPart, value: &[u8]) -> Result<String, String> {
         let number = |name: &str| if name == "v" { Ok(0) } else { Err(format!("no variable {name}")) };
-        let template = Template::compile(text, place, number).map_err(|error| error.0)?;
+        let template = Template::compile(text, part, number).map_err(|error| error.0)?;
         let (mut values, mut out) = (Values::new(1), Vec::new());
         values.set(0, value);
         template.render(&values, &mut out);
@@ -222,47 +222,47 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_as_their_place_allows() {
-        for (text, place, value, wanted) in [
-            ("/a/${v}?b", Place::Target, "x/y z", "/a/x/y%20z?b"),
-            ("/a?q=${v|query}", Place::Target, "x&y=é", "/a?q=x%26y%3D%C3%A9"),
-            ("${v}", Place::Field, "a\r\nX-Evil: 1", "a  X-Evil: 1"),
-            ("{\"a\":\"${ v | json }\"}", Place::Body, "say \"hi\"\n", "{\"a\":\"say \\\"hi\\\"\\n\"}"),
-            ("${v}${v}", Place::Body, "ab", "abab"),
-            ("$${v} $v {v}", Place::Body, "ab", "${v} $v {v}"),
-            ("", Place::Body, "ab", ""),
+    fn values_are_encoded_for_their_part_of_the_request() {
+        for (text, part, value, wanted) in [
+            ("/a/${v}?b", RequestPart::Target, "x/y z", "/a/x/y%20z?b"),
+            ("/a?q=${v|query}", RequestPart::Target, "x&y=é", "/a?q=x%26y%3D%C3%A9"),
+            ("${v}", RequestPart::Field, "a\r\nX-Evil: 1", "a  X-Evil: 1"),
+            ("{\"a\":\"${ v | json }\"}", RequestPart::Body, "say \"hi\"\n", "{\"a\":\"say \\\"hi\\\"\\n\"}"),
+            ("${v}${v}", RequestPart::Body, "ab", "abab"),
+            ("$${v} $v {v}", RequestPart::Body, "ab", "${v} $v {v}"),
+            ("", RequestPart::Body, "ab", ""),
         ] {
-            assert_eq!(rendered(text, place, value.as_bytes()).as_deref(), Ok(wanted), "{text}");
+            assert_eq!(rendered(text, part, value.as_bytes()).as_deref(), Ok(wanted), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_variable_is_told() {
+    fn invalid_variables_are_refused() {
         for (text, said) in [
             ("${v", "} of a variable is missing"),
-            ("${}", "not a name"),
+            ("${}", "not a valid name"),
             ("${w}", "no variable w"),
             ("${v|x}", "unknown form \"x\""),
         ] {
-            let message = rendered(text, Place::Body, b"").expect_err(text);
+            let message = rendered(text, RequestPart::Body, b"").expect_err(text);
             assert!(message.contains(said), "{text}: {message}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_value_leaves_its_place(value in prop::collection::vec(any::<u8>(), 0..60)) {
-            let target = rendered("/${v}", Place::Target, &value).expect("a good text");
+        fn no_value_changes_the_structure_of_a_request(value in prop::collection::vec(any::<u8>(), 0..60)) {
+            let target = rendered("/${v}", RequestPart::Target, &value).expect("a good text");
             prop_assert!(target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'), "{target}");
-            let field = rendered("${v}", Place::Field, &value).expect("a good text");
+            let field = rendered("${v}", RequestPart::Field, &value).expect("a good text");
             prop_assert!(!field.contains(['\r', '\n', '\0']));
-            let body = rendered("\"${v|json}\"", Place::Body, &value).expect("a good text");
+            let body = rendered("\"${v|json}\"", RequestPart::Body, &value).expect("a good text");
             prop_assert!(serde_json::from_str::<String>(&body).is_ok(), "{body}");
         }
 
         #[test]
         fn any_text_compiles_or_is_refused(text: String, value: Vec<u8>) {
-            let _ = rendered(&text, Place::Body, &value);
+            let _ = rendered(&text, RequestPart::Body, &value);
         }
     }
 }

@@ -17,7 +17,7 @@ impl Values {
         self.values.get(variable).map_or(&[], Vec::as_slice)
     }
 
-    /// The buffer of a value, emptied.
+    /// The cleared buffer of a value.
     pub(crate) fn fresh(&mut self, variable: usize) -> &mut Vec<u8> {
         let value = &mut self.values[variable];
         value.clear();

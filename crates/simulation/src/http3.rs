@@ -1,10 +1,10 @@
 //! The streams of HTTP/3: requests and the control stream of a client, on a network that loses, repeats and
-//! reorders packets, so that bytes of different streams arrive in any order, and those of one stream in
-//! pieces. The client reads the answers with the parts that both sides share.
+//! reorders packets, so that bytes of different streams arrive in any order, and bytes of one stream in
+//! pieces. The client reads the answers with the code that both sides share.
 //!
-//! What must hold: each request arrives as it was sent, with all of its body and its trailers, whatever
-//! arrives on other streams; frames of unknown types are ignored; an incomplete stream is an error, never a
-//! request. In some runs bits are changed: then the result is the same for every cut of the bytes.
+//! Invariants: each request arrives as it was sent, with its whole body and its trailers, independent of
+//! other streams; frames of unknown types are ignored; an incomplete stream is an error, not a request. In
+//! some runs bits are changed: then the result does not depend on the pieces.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,29 @@ use touchstone_http::h3::{
     varint,
 };
 
-use crate::chance;
+use crate::random;
 use crate::wire::{is_pattern, pattern};
 
 const LIMITS: SectionLimits = SectionLimits { bytes: 64 * 1024, fields: 100 };
 
-/// The most bytes of a stream in a packet.
+/// The maximum number of bytes of a stream in a packet.
 const MOST_PACKET_BYTES: usize = 1200;
 
 type Field = (Vec<u8>, Vec<u8>);
 
 /// One run.
 pub fn run() {
-    if chance::one_in(6) { run_with_changed_bits() } else { run_with_requests() }
+    if random::one_in(6) { run_with_changed_bits() } else { run_with_requests() }
 }
 
-/// A request, and what has arrived of it.
+/// A request, and the state of its stream at the server.
 struct Request {
     bytes: Vec<u8>,
     fields: Vec<Field>,
     trailers: Vec<Field>,
     body_bytes: usize,
     number: u64,
-    /// It is reset within its bytes.
+    /// The stream is reset before its end.
     is_cut: bool,
     stream: RequestStream,
     has_head: bool,
@@ -49,23 +49,23 @@ struct Request {
 
 impl Request {
     fn new(number: u64) -> Request {
-        let has_body = chance::percent(50);
-        let body_bytes = if has_body { chance::length(40_000) } else { 0 };
-        let says_length = has_body && chance::percent(50);
+        let has_body = random::percent(50);
+        let body_bytes = if has_body { random::length(40_000) } else { 0 };
+        let has_length = has_body && random::percent(50);
         let mut fields: Vec<Field> = vec![
             (b":method".to_vec(), if has_body { b"POST".to_vec() } else { b"GET".to_vec() }),
             (b":scheme".to_vec(), b"https".to_vec()),
             (b":authority".to_vec(), b"example.org".to_vec()),
             (b":path".to_vec(), format!("/{number}").into_bytes()),
         ];
-        if says_length {
+        if has_length {
             fields.push((b"content-length".to_vec(), body_bytes.to_string().into_bytes()));
         }
-        for index in 0..chance::below(8) {
-            let value = format!("{}{}", chance::below(9), "v".repeat(chance::size(300)));
+        for index in 0..random::below(8) {
+            let value = format!("{}{}", random::below(9), "v".repeat(random::size(300)));
             fields.push((format!("x-{index}").into_bytes(), value.into_bytes()));
         }
-        let trailers = match has_body && chance::one_in(3) {
+        let trailers = match has_body && random::one_in(3) {
             true => vec![(b"checksum".to_vec(), number.to_string().into_bytes())],
             false => Vec::new(),
         };
@@ -75,7 +75,7 @@ impl Request {
         let (body, mut at) = (pattern(number, body_bytes), 0);
         while at < body_bytes {
             put_unknown_frame(&mut bytes);
-            let end = at + (chance::size(body_bytes - at) + 1).min(chance::pick(&[1, 63, 64, 5000, 40_000]));
+            let end = at + (random::size(body_bytes - at) + 1).min(random::pick(&[1, 63, 64, 5000, 40_000]));
             frame::append(FrameType::DATA, &body[at..end], &mut bytes);
             at = end;
         }
@@ -83,9 +83,9 @@ impl Request {
             put_section(&trailers, &mut bytes);
         }
         put_unknown_frame(&mut bytes);
-        let is_cut = chance::one_in(8);
+        let is_cut = random::one_in(8);
         if is_cut {
-            bytes.truncate(chance::size(bytes.len()));
+            bytes.truncate(random::size(bytes.len()));
         }
         Request {
             bytes,
@@ -101,7 +101,7 @@ impl Request {
         }
     }
 
-    /// Takes bytes of the stream, in order.
+    /// Processes bytes of the stream, in order.
     fn receive(&mut self, bytes: &[u8]) {
         let (mut rest, mut list) = (bytes, FieldList::new());
         loop {
@@ -111,7 +111,11 @@ impl Request {
                 Received::Head(head) => {
                     assert!(!self.has_head, "a second request on a stream");
                     let view = head.view(&list);
-                    assert_eq!(view.path(), format!("/{}", self.number).as_bytes(), "another request");
+                    assert_eq!(
+                        view.path(),
+                        format!("/{}", self.number).as_bytes(),
+                        "the path of another request"
+                    );
                     let expected: Vec<&Field> =
                         self.fields.iter().filter(|(name, _)| !name.starts_with(b":")).collect();
                     let found: Vec<Field> =
@@ -121,7 +125,10 @@ impl Request {
                 }
                 Received::Data(range) => {
                     assert!(self.has_head && !self.has_trailers);
-                    assert!(is_pattern(self.number, self.read, &rest[range.clone()]), "another body");
+                    assert!(
+                        is_pattern(self.number, self.read, &rest[range.clone()]),
+                        "bytes of another body"
+                    );
                     self.read += range.len();
                 }
                 Received::Trailers => {
@@ -137,17 +144,18 @@ impl Request {
         }
     }
 
-    /// The stream has ended.
+    /// Checks the request at the end of the stream.
     fn finish(&self) {
         let finished = self.stream.finish();
         if self.is_cut {
-            // What is cut between frames can be a whole request with less of a body of no stated length.
+            // A stream that is cut between frames can be a complete request, with a shorter body without a
+            // stated length.
             assert!(self.read <= self.body_bytes);
             return;
         }
-        assert!(finished.is_ok(), "a whole request is refused: {finished:?}");
+        assert!(finished.is_ok(), "a complete request is refused: {finished:?}");
         assert!(self.has_head, "a request has not arrived");
-        assert_eq!(self.read, self.body_bytes, "a body of another length");
+        assert_eq!(self.read, self.body_bytes, "the body has the wrong length");
         assert_eq!(self.has_trailers, !self.trailers.is_empty());
     }
 }
@@ -159,18 +167,18 @@ fn put_section(fields: &[Field], out: &mut Vec<u8>) {
 }
 
 fn put_unknown_frame(out: &mut Vec<u8>) {
-    if chance::one_in(4) {
-        let kind = FrameType(0x21 + 0x1f * chance::below(1000));
-        frame::append(kind, &vec![b'?'; chance::size(200)], out);
+    if random::one_in(4) {
+        let kind = FrameType(0x21 + 0x1f * random::below(1000));
+        frame::append(kind, &vec![b'?'; random::size(200)], out);
     }
 }
 
-/// The bytes of a stream on their way: which of them have arrived, in any order, and some twice.
+/// The bytes of a stream in transit: they arrive in any order, and some twice.
 struct ReorderedStream {
     bytes: Vec<u8>,
-    /// Packets that are under way or must be sent again: where their bytes begin and end.
+    /// The packets that are in transit or must be sent again: the start and the end of their bytes.
     packets: Vec<(usize, usize)>,
-    /// What has arrived beyond `delivered`.
+    /// The ranges that arrived beyond `delivered`.
     early: BTreeMap<usize, usize>,
     delivered: usize,
 }
@@ -179,7 +187,7 @@ impl ReorderedStream {
     fn new(bytes: Vec<u8>) -> ReorderedStream {
         let (mut packets, mut at) = (Vec::new(), 0);
         while at < bytes.len() {
-            let end = bytes.len().min(at + chance::size(chance::pick(&[1, 10, MOST_PACKET_BYTES])) + 1);
+            let end = bytes.len().min(at + random::size(random::pick(&[1, 10, MOST_PACKET_BYTES])) + 1);
             packets.push((at, end));
             at = end;
         }
@@ -190,13 +198,13 @@ impl ReorderedStream {
         self.delivered == self.bytes.len()
     }
 
-    /// A packet arrives, or is lost; returns the bytes that are now available in order.
+    /// Delivers or loses a packet; returns the bytes that are now available in order.
     fn step(&mut self) -> &[u8] {
         let from = self.delivered;
         if !self.packets.is_empty() {
-            let place = chance::size(self.packets.len().min(8));
+            let place = random::size(self.packets.len().min(8));
             let (start, end) = self.packets[place];
-            let (is_lost, is_repeated) = (chance::one_in(10), chance::one_in(20));
+            let (is_lost, is_repeated) = (random::one_in(10), random::one_in(20));
             if !is_lost {
                 self.early.insert(start, end);
                 if !is_repeated {
@@ -216,12 +224,12 @@ impl ReorderedStream {
 }
 
 fn run_with_requests() {
-    let mut requests: Vec<Request> = (0..chance::between(1, 10)).map(Request::new).collect();
+    let mut requests: Vec<Request> = (0..random::between(1, 10)).map(Request::new).collect();
     let mut streams: Vec<ReorderedStream> =
         requests.iter().map(|request| ReorderedStream::new(request.bytes.clone())).collect();
     let (control, expected) = control_stream();
     let mut others: Vec<(ReorderedStream, UnidirectionalStream)> =
-        [control, one_way(QPACK_ENCODER), unknown_stream()]
+        [control, unidirectional_stream(QPACK_ENCODER), unknown_stream()]
             .into_iter()
             .map(|bytes| (ReorderedStream::new(bytes), UnidirectionalStream::default()))
             .collect();
@@ -231,10 +239,10 @@ fn run_with_requests() {
     while finished.iter().any(|is_finished| !is_finished)
         || others.iter().any(|(sending, _)| !sending.is_delivered())
     {
-        let place = chance::size(requests.len() + others.len());
+        let place = random::size(requests.len() + others.len());
         if let Some(request) = requests.get_mut(place) {
             let bytes = streams[place].step();
-            chance::note(|| format!("stream {place}: {} bytes arrive", bytes.len()));
+            random::note(|| format!("stream {place}: {} bytes arrive", bytes.len()));
             request.receive(bytes);
             if streams[place].is_delivered() && !finished[place] {
                 finished[place] = true;
@@ -249,12 +257,12 @@ fn run_with_requests() {
             received.expect("a valid stream is refused");
         }
     }
-    assert_eq!(events, expected, "what the client said on its control stream");
+    assert_eq!(events, expected, "the events of the control stream");
 }
 
 fn control_stream() -> (Vec<u8>, Vec<ControlEvent>) {
-    let mut bytes = one_way(CONTROL);
-    let table = chance::below(10_000);
+    let mut bytes = unidirectional_stream(CONTROL);
+    let table = random::below(10_000);
     settings::append(
         &[(SettingId::QPACK_MAX_TABLE_CAPACITY, table), (SettingId(0x21 + 0x1f * 7), 3)],
         &mut bytes,
@@ -262,7 +270,7 @@ fn control_stream() -> (Vec<u8>, Vec<ControlEvent>) {
     let chosen = settings::PeerSettings { table_bytes: table, ..Default::default() };
     let mut expected = vec![ControlEvent::Settings(chosen)];
     put_unknown_frame(&mut bytes);
-    if chance::one_in(3) {
+    if random::one_in(3) {
         frame::append_goaway(0, &mut bytes);
         expected.push(ControlEvent::GoAway(0));
     }
@@ -270,29 +278,29 @@ fn control_stream() -> (Vec<u8>, Vec<ControlEvent>) {
     (bytes, expected)
 }
 
-fn one_way(kind: u64) -> Vec<u8> {
+fn unidirectional_stream(kind: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     varint::append(kind, &mut bytes);
     bytes
 }
 
 fn unknown_stream() -> Vec<u8> {
-    let mut bytes = one_way(0x21 + 0x1f * chance::below(1000));
-    bytes.extend(std::iter::repeat_n(b'?', chance::size(500)));
+    let mut bytes = unidirectional_stream(0x21 + 0x1f * random::below(1000));
+    bytes.extend(std::iter::repeat_n(b'?', random::size(500)));
     bytes
 }
 
-/// AnswerCheck, as a client reads them.
+/// Reads answers as a client does, and checks them.
 #[derive(Default)]
 struct AnswerCheck {
     list: FieldList,
 }
 
 impl AnswerCheck {
-    /// Writes an answer as the server does, and reads it in pieces.
+    /// Writes an answer as the server does, and checks that it is read correctly in pieces.
     fn check(&mut self, number: u64, length: usize) {
         let (text, body) = (number.to_string(), pattern(number, length));
-        let long = "L".repeat(chance::size(2000));
+        let long = "L".repeat(random::size(2000));
         let fields: [(&[u8], &[u8]); 3] =
             [(b"x-number", text.as_bytes()), (b"content-type", b"text/html"), (b"x-long", long.as_bytes())];
         let (mut section, mut bytes) = (Vec::new(), Vec::new());
@@ -322,26 +330,26 @@ impl AnswerCheck {
         assert_eq!(qpack::decode(&head, LIMITS, &mut self.list), Ok(false));
         let found = self.list.fields().iter().map(|field| (self.list.name(field), self.list.value(field)));
         let status: (&[u8], &[u8]) = (b":status", b"200");
-        assert!(found.eq(std::iter::once(status).chain(fields)), "an answer with other fields");
+        assert!(found.eq(std::iter::once(status).chain(fields)), "the answer has other fields");
         assert_eq!(read, length);
     }
 }
 
-/// Whatever bits are changed: no panic, and the same is found in any pieces.
+/// Checks that changed bits cause no panic, and that the result does not depend on the pieces.
 fn run_with_changed_bits() {
-    let is_request = chance::percent(70);
+    let is_request = random::percent(70);
     let mut bytes = if is_request { Request::new(1).bytes } else { control_stream().0 };
-    for _ in 0..chance::between(1, 3) {
+    for _ in 0..random::between(1, 3) {
         if !bytes.is_empty() {
-            let at = chance::size(bytes.len());
-            bytes[at] ^= 1 << chance::below(8);
+            let at = random::size(bytes.len());
+            bytes[at] ^= 1 << random::below(8);
         }
     }
-    let most = chance::size(300) + 1;
+    let most = random::size(300) + 1;
     let found = |most: usize| {
         if is_request { found_in_request(&bytes, most) } else { found_in_control(&bytes, most) }
     };
-    assert_eq!(found(most), found(usize::MAX), "it depends on the cuts");
+    assert_eq!(found(most), found(usize::MAX), "the result depends on the pieces");
 }
 
 fn found_in_request(bytes: &[u8], most: usize) -> Vec<String> {

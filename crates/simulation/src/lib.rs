@@ -1,20 +1,19 @@
-//! A deterministic simulator: one thread, virtual time, a network and a disk with faults, all decided by a
-//! seed. A run can be repeated exactly, so a fault that was found can be examined, fixed and kept as a test.
+//! A deterministic simulator: one thread, virtual time, and a network and a disk with faults. A seed
+//! determines every event. A run can be repeated exactly, so a fault can be examined, fixed and made a test.
 //!
-//! A run of a [`Part`] has one seed, and checks the invariants of the part all the time; a panic in any
-//! code is a fault.
+//! A run of a [`Part`] has one seed and checks the invariants of the part continuously. A panic in any code
+//! is a fault.
 //!
-//! What each part simulates, its events and its invariants are in
-//! `docs/contributing/simulation.md`, with how to use it.
+//! `docs/contributing/simulation.md` describes how to use it, and the events and invariants of each part.
 
 #![allow(clippy::unwrap_used, reason = "a fault of a run is a panic, which `run` catches")]
 
-pub mod chance;
 mod disk;
 mod fleet;
 mod http1;
 mod http2;
 mod http3;
+pub mod random;
 mod wire;
 
 use std::any::Any;
@@ -27,7 +26,7 @@ use std::sync::Once;
 pub struct Part {
     /// Its name.
     pub name: &'static str,
-    /// Of a thousand seeds over all parts, how many are this part's.
+    /// The number of seeds of this part among a thousand of all parts.
     pub share: u64,
     run: fn(),
 }
@@ -59,7 +58,7 @@ pub fn part(name: &str) -> Option<Part> {
     PARTS.iter().copied().find(|part| part.name == name)
 }
 
-/// The part that a seed is for where all parts take turns by their shares.
+/// The part of a seed in a run of all parts by their shares.
 pub fn part_of(seed: u64) -> Part {
     let mut place = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     place %= PARTS.iter().map(|part| part.share).sum::<u64>();
@@ -72,38 +71,38 @@ pub fn part_of(seed: u64) -> Part {
     PARTS[0]
 }
 
-/// Runs a part once; returns its fingerprint, or the fault that it found with the trace of a second run.
+/// Runs a part once; returns its fingerprint, or the fault with the trace of a second run.
 pub fn run(part: Part, seed: u64) -> Result<u64, Fault> {
-    let Err(message) = attempt(part, seed, false) else { return Ok(chance::fingerprint()) };
+    let Err(message) = attempt(part, seed, false) else { return Ok(random::fingerprint()) };
     let repeated = attempt(part, seed, true);
     let message = match repeated {
         Err(again) if again == message => message,
-        Err(again) => format!("{message}\nIt is not repeated exactly; the second time: {again}"),
-        Ok(()) => format!("{message}\nIt is not repeated: the second run found nothing"),
+        Err(again) => format!("{message}\nThe second run found another fault: {again}"),
+        Ok(()) => format!("{message}\nThe second run found no fault"),
     };
-    Err(Fault { part: part.name, seed, message, trace: chance::trace() })
+    Err(Fault { part: part.name, seed, message, trace: random::trace() })
 }
 
 fn attempt(part: Part, seed: u64, is_traced: bool) -> Result<(), String> {
     capture_panics();
-    chance::begin(seed, is_traced);
+    random::begin(seed, is_traced);
     MESSAGE.with_borrow_mut(|message| *message = Some(String::new()));
     let outcome = catch_unwind(AssertUnwindSafe(part.run));
     let place = MESSAGE.with_borrow_mut(Option::take).unwrap_or_default();
-    outcome.map_err(|panic| format!("{}{place}", words(&*panic)))
+    outcome.map_err(|panic| format!("{}{place}", panic_text(&*panic)))
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_string())
 }
 
 thread_local! {
-    /// Where the last panic of a run was; `None`: this thread runs no simulation.
+    /// The position of the last panic of a run; `None`: this thread runs no simulation.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Notes panics of runs, and does not print them.
+/// Stores panics of runs instead of printing them.
 fn capture_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

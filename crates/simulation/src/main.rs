@@ -20,7 +20,7 @@ struct Arguments {
     seeds: u64,
     threads: u64,
     most: Option<Duration>,
-    /// More faults than this are not looked for.
+    /// The number of faults after which it stops.
     most_faults: u64,
 }
 
@@ -29,14 +29,16 @@ fn arguments() -> Result<Arguments, String> {
     let (mut words, mut is_one) = (std::env::args().skip(1), None);
     while let Some(word) = words.next() {
         let mut number = || {
-            let value = words.next().ok_or(format!("{word} needs a value\n{USAGE}"))?;
-            value.parse::<u64>().map_err(|_| format!("{word} {value}: a whole number is needed\n{USAGE}"))
+            let value = words.next().ok_or(format!("{word} requires a value\n{USAGE}"))?;
+            value
+                .parse::<u64>()
+                .map_err(|_| format!("{word} {value}: the value must be a whole number\n{USAGE}"))
         };
         match word.as_str() {
             "--part" => {
                 let name = words.next().unwrap_or_default();
                 let names = PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
-                given.part = Some(part(&name).ok_or(format!("no part {name:?}: there are {names}"))?);
+                given.part = Some(part(&name).ok_or(format!("no part {name:?}: the parts are {names}"))?);
             }
             "--seed" => {
                 given.first = number()?;
@@ -58,7 +60,7 @@ fn arguments() -> Result<Arguments, String> {
     Ok(given)
 }
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Default)]
 struct Shared {
     next: AtomicU64,

@@ -87,7 +87,7 @@ pub static ATTRIBUTES: &[Attribute] = &[
 pub fn attributes_markdown() -> String {
     let row = |(name, spans, what): &Attribute| format!("| `{name}` | {spans} | {what} |\n");
     let rows: String = ATTRIBUTES.iter().map(row).collect();
-    format!("| attribute | spans | what it is |\n|---|---|---|\n{rows}")
+    format!("| attribute | spans | meaning |\n|---|---|---|\n{rows}")
 }
 
 /// Parameters of a query whose values are not shown: those that the conventions name, and what else is a

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use touchstone_config::Config;
-use touchstone_control::{ControlApi, order_origins};
+use touchstone_control::{ControlApi, apply_origin_overrides};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 
-/// The control API, if the configuration has one; applies the operators' orders to the origins, before a core
-/// selects one.
+/// The control API, if the configuration has one; applies the operators' overrides to the origins,
+/// before a core selects an origin.
 pub fn start(
     config: &Config,
     file: Option<&Path>,
@@ -24,7 +24,7 @@ pub fn start(
     };
     match open() {
         Ok(api) => {
-            order_origins(metrics.origins(), api.orders());
+            apply_origin_overrides(metrics.origins(), api.origin_overrides());
             Some(api)
         }
         Err(problem) => {

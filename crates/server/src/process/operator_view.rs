@@ -12,7 +12,7 @@ use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_admin::connection_info::CoreSessions;
 use touchstone_admin::{ControlFunction, Sources};
 use touchstone_config::ListenAddress;
-use touchstone_control::{Call, CallAnswer, Failure};
+use touchstone_control::{ControlError, ControlRequest, ControlResponse};
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 
@@ -97,11 +97,11 @@ impl OperatorView {
     }
 
     /// Executes a request to the control API.
-    fn control(&self, call: Call) -> CallAnswer {
+    fn control(&self, request: ControlRequest) -> ControlResponse {
         let control = self.state().control.clone();
         match control {
-            Some(control) => control(call),
-            None => Failure::new(503, "the server is starting").answer(),
+            Some(control) => control(request),
+            None => ControlError::new(503, "the server is starting").response(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! No text makes a reader panic, and what is read can be sent.
+//! Fuzzes the readers of session files: no text causes a panic, and every imported request can be sent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! Members of values, elements of lists, and methods.
 
 use super::operators::contains;
-use super::values::{Claim, Found, Place, Value, literal, plain, step_by_name};
+use super::values::{AnswerPart, AnswerValue, Condition, Value, literal, plain, step_by_name};
 use super::{Interpreter, MAXIMUM_ROUNDS, MAXIMUM_TEXT};
 
 impl Interpreter {
@@ -31,16 +31,16 @@ impl Interpreter {
             }
             Value::Answer(request) => {
                 let place = match name {
-                    "status" | "code" => Place::Status,
+                    "status" | "code" => AnswerPart::Status,
                     "to" => return Value::Native("pm.answer".to_string()),
-                    "body" => Place::Body,
-                    "headers" => Place::Headers,
-                    "cookies" => Place::Cookies,
+                    "body" => AnswerPart::Body,
+                    "headers" => AnswerPart::Headers,
+                    "cookies" => AnswerPart::Cookies,
                     _ => return Value::Unknown,
                 };
                 found(*request, place)
             }
-            Value::Found(Found { request, place, .. }) => found_member(*request, place, name),
+            Value::AnswerValue(AnswerValue { request, place, .. }) => found_member(*request, place, name),
             Value::Expected(..) => self.expectation(target, name),
             _ => Value::Unknown,
         }
@@ -57,31 +57,35 @@ impl Interpreter {
                 let (count, first) = (list.len(), list.first().cloned());
                 if count > 1 {
                     self.note(&format!(
-                        "of {count} elements the first is taken: for all of them write a file of [[data]]"
+                        "only the first of {count} elements is used: to use all, write a file for [[data]]"
                     ));
                 }
                 first.unwrap_or(Value::Undefined)
             }
             (Value::Rows(file), _) => Value::Row(file.clone()),
-            // A test that was made is taken as met.
+            // A test that was executed is assumed to succeed.
             (Value::Native(name), _) if name == "tests" => Value::Bool(true),
-            (Value::Found(Found { request, place: at, .. }), Value::Number(number)) if *number >= 0.0 => {
+            (Value::AnswerValue(AnswerValue { request, place: at, .. }), Value::Number(number))
+                if *number >= 0.0 =>
+            {
                 match at {
-                    Place::Json(steps) => found(*request, Place::Json(format!("{steps}[{number:.0}]"))),
-                    Place::Matches(pattern) if *number <= 1.0 => {
-                        found(*request, Place::Pattern(pattern.clone()))
+                    AnswerPart::Json(steps) => {
+                        found(*request, AnswerPart::Json(format!("{steps}[{number:.0}]")))
                     }
-                    Place::Cookie(name) => found(*request, Place::Cookie(name.clone())),
+                    AnswerPart::Matches(pattern) if *number <= 1.0 => {
+                        found(*request, AnswerPart::Pattern(pattern.clone()))
+                    }
+                    AnswerPart::Cookie(name) => found(*request, AnswerPart::Cookie(name.clone())),
                     _ => Value::Unknown,
                 }
             }
-            // One of a list in an answer, which is not known before: its first.
+            // The list in an answer is not known before the run: its first element is used.
             (
-                Value::Found(Found { request, place: Place::Json(steps), .. }),
+                Value::AnswerValue(AnswerValue { request, place: AnswerPart::Json(steps), .. }),
                 Value::Random(..) | Value::Unknown,
             ) => {
-                self.note("of a list in an answer the first element is taken");
-                found(*request, Place::Json(format!("{steps}[0]")))
+                self.note("only the first element of a list in an answer is used");
+                found(*request, AnswerPart::Json(format!("{steps}[0]")))
             }
             (_, Value::Text(name)) => match plain(name) {
                 Some(name) => self.member(target, &name),
@@ -95,11 +99,11 @@ impl Interpreter {
         match target {
             Value::Object(_) => match self.field(target, name) {
                 Some(function) => self.call_value(&function, arguments),
-                None => self.missed(),
+                None => self.omit(),
             },
             Value::Answer(request) => self.answer_method(*request, name, &arguments),
             Value::Expected(value, is_not) => self.expect(&value.clone(), *is_not, name, &arguments),
-            Value::Found(Found { request, place, .. }) => {
+            Value::AnswerValue(AnswerValue { request, place, .. }) => {
                 self.found_method(target, *request, &place.clone(), name, &arguments)
             }
             Value::List(_) => self.list_method(target, name, arguments),
@@ -113,50 +117,52 @@ impl Interpreter {
                     Value::Text(format!("{number:.*}", places.min(20.0) as usize))
                 }
                 ("toFixed", None) => Value::Text(format!("{number:.0}")),
-                _ => self.missed(),
+                _ => self.omit(),
             },
             Value::Random(..) if matches!(name, "toString" | "toFixed") => target.clone(),
             Value::Environment(_) if matches!(name, "trim" | "toString") => target.clone(),
             Value::Pattern(pattern) if name == "test" => match arguments.first() {
-                Some(Value::Found(Found { request, place, .. })) => matched(*request, place, pattern),
+                Some(Value::AnswerValue(AnswerValue { request, place, .. })) => {
+                    matched(*request, place, pattern)
+                }
                 _ => Value::Unknown,
             },
             Value::Pattern(pattern) if name == "exec" => match arguments.first() {
-                Some(Value::Found(Found { request, place: Place::Body, .. })) => {
-                    found(*request, Place::Matches(pattern.clone()))
+                Some(Value::AnswerValue(AnswerValue { request, place: AnswerPart::Body, .. })) => {
+                    found(*request, AnswerPart::Matches(pattern.clone()))
                 }
-                _ => self.missed(),
+                _ => self.omit(),
             },
             Value::Function(function, scope) if matches!(name, "call" | "apply") => {
                 let arguments = arguments.into_iter().skip(1).collect();
                 self.call(&function.clone(), *scope, arguments)
             }
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
     fn answer_method(&mut self, request: usize, name: &str, arguments: &[Value]) -> Value {
         match (name, arguments.first()) {
-            ("json", None | Some(Value::Undefined)) => found(request, Place::Json(String::new())),
+            ("json", None | Some(Value::Undefined)) => found(request, AnswerPart::Json(String::new())),
             ("json", Some(Value::Text(path))) => {
-                // k6 has gjson's paths: names and numbers with dots.
+                // k6 uses the paths of gjson: names and numbers, separated by dots.
                 let is_plain = |path: &String| {
                     path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
                 };
-                let Some(path) = plain(path).filter(is_plain) else { return self.missed() };
+                let Some(path) = plain(path).filter(is_plain) else { return self.omit() };
                 let step = |step: &str| match step.parse::<usize>() {
                     Ok(place) => format!("[{place}]"),
                     Err(_) => step_by_name(step),
                 };
-                found(request, Place::Json(path.split('.').map(step).collect()))
+                found(request, AnswerPart::Json(path.split('.').map(step).collect()))
             }
-            ("text", None) => found(request, Place::Body),
-            ("html", None) => found(request, Place::Html),
+            ("text", None) => found(request, AnswerPart::Body),
+            ("html", None) => found(request, AnswerPart::Html),
             ("html", Some(Value::Text(selector))) => match plain(selector) {
-                Some(selector) => found(request, Place::Element(selector)),
-                None => self.missed(),
+                Some(selector) => found(request, AnswerPart::Element(selector)),
+                None => self.omit(),
             },
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
@@ -164,39 +170,41 @@ impl Interpreter {
         &mut self,
         target: &Value,
         request: usize,
-        place: &Place,
+        place: &AnswerPart,
         name: &str,
         arguments: &[Value],
     ) -> Value {
         match (place, name, arguments.first().and_then(Value::plain_text)) {
-            (_, "toString" | "trim" | "text" | "valueOf", None) if *place != Place::Html => target.clone(),
-            (Place::Html, "find", Some(selector)) => found(request, Place::Element(selector)),
-            (Place::Element(outer), "find", Some(selector)) => {
-                found(request, Place::Element(format!("{outer} {selector}")))
+            (_, "toString" | "trim" | "text" | "valueOf", None) if *place != AnswerPart::Html => {
+                target.clone()
             }
-            (Place::Element(_), "first" | "html" | "contents", None) => target.clone(),
-            (Place::Element(selector), "attr", Some(attribute)) => {
-                found(request, Place::Attribute(selector.clone(), attribute))
+            (AnswerPart::Html, "find", Some(selector)) => found(request, AnswerPart::Element(selector)),
+            (AnswerPart::Element(outer), "find", Some(selector)) => {
+                found(request, AnswerPart::Element(format!("{outer} {selector}")))
             }
-            (Place::Element(selector), "val", None) => {
-                found(request, Place::Attribute(selector.clone(), "value".to_string()))
+            (AnswerPart::Element(_), "first" | "html" | "contents", None) => target.clone(),
+            (AnswerPart::Element(selector), "attr", Some(attribute)) => {
+                found(request, AnswerPart::Attribute(selector.clone(), attribute))
             }
-            (Place::Headers | Place::Cookies, "get", Some(key)) => self.member(target, &key),
-            (Place::Body, "includes" | "contains", Some(text)) => {
-                contains(request, &literal(&text)).map_or(Value::Unknown, Value::Claim)
+            (AnswerPart::Element(selector), "val", None) => {
+                found(request, AnswerPart::Attribute(selector.clone(), "value".to_string()))
             }
-            (Place::Body, "indexOf" | "search", Some(text)) => Value::Position(request, literal(&text)),
-            (Place::Json(_), "hasOwnProperty", Some(key)) => self.member(target, &key),
+            (AnswerPart::Headers | AnswerPart::Cookies, "get", Some(key)) => self.member(target, &key),
+            (AnswerPart::Body, "includes" | "contains", Some(text)) => {
+                contains(request, &literal(&text)).map_or(Value::Unknown, Value::Condition)
+            }
+            (AnswerPart::Body, "indexOf" | "search", Some(text)) => Value::Position(request, literal(&text)),
+            (AnswerPart::Json(_), "hasOwnProperty", Some(key)) => self.member(target, &key),
             (_, "includes" | "startsWith", Some(text)) => {
                 let start = if name == "startsWith" { "^" } else { "" };
                 matched(request, place, &format!("{start}{}", regex::escape(&text)))
             }
-            (Place::Body, "match", Some(pattern)) => found(request, Place::Matches(pattern)),
-            (Place::Body, "match", None) => match arguments.first() {
-                Some(Value::Pattern(pattern)) => found(request, Place::Matches(pattern.clone())),
-                _ => self.missed(),
+            (AnswerPart::Body, "match", Some(pattern)) => found(request, AnswerPart::Matches(pattern)),
+            (AnswerPart::Body, "match", None) => match arguments.first() {
+                Some(Value::Pattern(pattern)) => found(request, AnswerPart::Matches(pattern.clone())),
+                _ => self.omit(),
             },
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
@@ -225,7 +233,7 @@ impl Interpreter {
                     match self.truth(&is_kept) {
                         Some(true) => kept.push(element),
                         Some(false) => {}
-                        None => return self.missed(),
+                        None => return self.omit(),
                     }
                 }
                 if name == "filter" {
@@ -242,7 +250,7 @@ impl Interpreter {
                 let texts: Option<Vec<String>> = elements.iter().map(|element| self.text(element)).collect();
                 match (texts, separator) {
                     (Some(texts), Some(separator)) => Value::Text(texts.join(&separator)),
-                    _ => self.missed(),
+                    _ => self.omit(),
                 }
             }
             ("concat", Some(Value::List(_))) => {
@@ -251,7 +259,10 @@ impl Interpreter {
                 self.list(all)
             }
             ("slice", None) => self.list(elements),
-            ("includes", Some(Value::Found(Found { request, place: Place::Status, .. }))) => {
+            (
+                "includes",
+                Some(Value::AnswerValue(AnswerValue { request, place: AnswerPart::Status, .. })),
+            ) => {
                 let statuses: Vec<f64> = elements
                     .iter()
                     .filter_map(|element| match element {
@@ -259,7 +270,7 @@ impl Interpreter {
                         _ => None,
                     })
                     .collect();
-                Value::Claim(Claim::statuses(*request, |status| statuses.contains(&status)))
+                Value::Condition(Condition::statuses(*request, |status| statuses.contains(&status)))
             }
             ("includes", Some(wanted)) => {
                 for element in elements {
@@ -272,7 +283,7 @@ impl Interpreter {
                 }
                 Value::Bool(false)
             }
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
@@ -307,7 +318,7 @@ impl Interpreter {
                 Ok(count) if text.len().saturating_mul(count) < MAXIMUM_TEXT => {
                     Value::Text(text.repeat(count))
                 }
-                _ => self.missed(),
+                _ => self.omit(),
             },
             ("split", [separator], Some(own)) => {
                 let parts = own.split(separator.as_str()).take(MAXIMUM_ROUNDS);
@@ -319,43 +330,43 @@ impl Interpreter {
                 let missing = length.saturating_sub(own.chars().count());
                 Value::Text(literal(&format!("{}{own}", filling.repeat(missing))))
             }
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 }
 
-pub(super) fn found(request: usize, place: Place) -> Value {
-    Value::Found(Found { request, place, name: None })
+pub(super) fn found(request: usize, place: AnswerPart) -> Value {
+    Value::AnswerValue(AnswerValue { request, place, name: None })
 }
 
-fn found_member(request: usize, place: &Place, name: &str) -> Value {
+fn found_member(request: usize, place: &AnswerPart, name: &str) -> Value {
     let place = match (place, name) {
-        (Place::Headers, _) => Place::Header(name.to_string()),
-        (Place::Cookies, _) => Place::Cookie(name.to_string()),
-        (Place::Cookie(cookie), "value") => Place::Cookie(cookie.clone()),
-        (Place::Json(steps), "length") => Place::Length(steps.clone()),
-        (Place::Json(steps), _) => Place::Json(format!("{steps}{}", step_by_name(name))),
+        (AnswerPart::Headers, _) => AnswerPart::Header(name.to_string()),
+        (AnswerPart::Cookies, _) => AnswerPart::Cookie(name.to_string()),
+        (AnswerPart::Cookie(cookie), "value") => AnswerPart::Cookie(cookie.clone()),
+        (AnswerPart::Json(steps), "length") => AnswerPart::Length(steps.clone()),
+        (AnswerPart::Json(steps), _) => AnswerPart::Json(format!("{steps}{}", step_by_name(name))),
         _ => return Value::Unknown,
     };
     found(request, place)
 }
 
-/// What a place matches.
-fn matched(request: usize, place: &Place, pattern: &str) -> Value {
+/// The match of a pattern in a part of an answer.
+fn matched(request: usize, place: &AnswerPart, pattern: &str) -> Value {
     match place.source() {
         Some(source) if !pattern.contains('\n') => {
-            Value::Claim(Claim::assert(request, format!("{source} ~ {pattern}")))
+            Value::Condition(Condition::assert(request, format!("{source} ~ {pattern}")))
         }
         _ => Value::Unknown,
     }
 }
 
-/// What the load tool provides to a script: the answer, or a place in it.
+/// The values that the load tool provides to a script: the answer, or a part of it.
 fn native_member(name: &str) -> Value {
     match name {
         // The answer to the only request of a script of Postman.
         "pm.response" => return Value::Answer(0),
-        "responseCode.code" => return found(0, Place::Status),
+        "responseCode.code" => return found(0, AnswerPart::Status),
         _ => {}
     }
     let is_execution = name.starts_with("exec.") || name.starts_with("execution.");

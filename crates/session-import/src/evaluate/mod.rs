@@ -1,6 +1,6 @@
 //! Evaluates a script once without sending requests: calls functions, runs loops over known values, and
-//! treats conditions on answers as expected by the script. What it sends, checks and extracts from answers
-//! becomes requests; unknown values are reported with their line.
+//! assumes that answers are as the script expects. The requests, checks and extractions of the script become
+//! requests of a session; unknown values are reported with their line.
 
 mod members;
 mod natives;
@@ -13,13 +13,13 @@ use crate::javascript::syntax::{Binding, Expression, Function, Key, Kind, Statem
 use crate::variables::{PREDEFINED, plain_name};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use values::{Found, Value, literal, number_text, put};
+use values::{AnswerValue, Value, literal, number_text, put};
 
-/// Expressions and calls in each other.
+/// The maximum depth of nested expressions and calls.
 const MAXIMUM_DEPTH: usize = 120;
-/// What a script may take until it is given up.
+/// The maximum number of evaluated expressions of a script.
 const MAXIMUM_STEPS: usize = 200_000;
-/// The rounds of a loop.
+/// The maximum number of iterations of a loop.
 const MAXIMUM_ROUNDS: usize = 200;
 const MAXIMUM_REQUESTS: usize = 10_000;
 const MAXIMUM_TEXT: usize = 1 << 20;
@@ -31,7 +31,7 @@ pub(crate) struct Scope {
 }
 
 /// An entry of the interpreter's memory, so that values can be shared and changed.
-pub(crate) enum Kept {
+pub(crate) enum StoredValue {
     List(Vec<Value>),
     Object(Vec<(String, Value)>),
 }
@@ -39,23 +39,23 @@ pub(crate) enum Kept {
 #[derive(Default)]
 pub(crate) struct Interpreter {
     scopes: Vec<Scope>,
-    kept: Vec<Kept>,
+    memory: Vec<StoredValue>,
     pub(crate) requests: Vec<DraftRequest>,
     pub(crate) notes: Vec<String>,
-    /// Files of rows and the columns that are used.
+    /// Data files and their used columns.
     pub(crate) files: BTreeMap<String, Vec<String>>,
     pub(crate) origin: Option<String>,
     /// The variable of the environment for the server.
     pub(crate) environment_origin: Option<String>,
     pub(crate) pause_s: f64,
-    /// Variables that a script of Postman sets to what is known.
+    /// Variables that a script of Postman sets to known values.
     pub(crate) set: Vec<(String, String)>,
-    /// How many redirects are followed.
+    /// The maximum number of redirects that are followed.
     pub(crate) redirects: u32,
     pub(crate) line: usize,
     source: String,
-    /// Something in the statement has no counterpart.
-    pub(crate) has_missed: bool,
+    /// A part of the statement has no counterpart.
+    pub(crate) has_omission: bool,
     depth: usize,
     steps: usize,
 }
@@ -72,7 +72,7 @@ impl Interpreter {
         Interpreter { scopes: vec![Scope::default()], redirects: 10, ..Interpreter::default() }
     }
 
-    /// Goes through statements in the outermost scope.
+    /// Executes statements in the outermost scope.
     pub(crate) fn run(&mut self, statements: &[Statement]) {
         self.statements(statements, 0);
     }
@@ -84,21 +84,21 @@ impl Interpreter {
         }
     }
 
-    /// A note with the statement that it is about.
+    /// Adds a note with the current statement.
     fn note_statement(&mut self, words: &str) {
         let note = format!("{words}: {}", self.source);
         self.note(&note);
     }
 
-    /// A note without a line, once.
+    /// Adds a note without a line unless it exists already.
     pub(crate) fn note_once(&mut self, words: &str) {
         if !self.notes.iter().any(|note| note == words) {
             self.notes.push(words.to_string());
         }
     }
 
-    pub(crate) fn missed(&mut self) -> Value {
-        self.has_missed = true;
+    pub(crate) fn omit(&mut self) -> Value {
+        self.has_omission = true;
         Value::Unknown
     }
 
@@ -111,30 +111,30 @@ impl Interpreter {
     }
 
     pub(crate) fn list(&mut self, values: Vec<Value>) -> Value {
-        self.kept.push(Kept::List(values));
-        Value::List(self.kept.len() - 1)
+        self.memory.push(StoredValue::List(values));
+        Value::List(self.memory.len() - 1)
     }
 
     pub(crate) fn object(&mut self, fields: Vec<(String, Value)>) -> Value {
-        self.kept.push(Kept::Object(fields));
-        Value::Object(self.kept.len() - 1)
+        self.memory.push(StoredValue::Object(fields));
+        Value::Object(self.memory.len() - 1)
     }
 
-    /// A list where it is kept.
+    /// A list in the memory.
     fn list_at(&self, value: &Value) -> Option<&[Value]> {
         let Value::List(at) = value else { return None };
-        match &self.kept[*at] {
-            Kept::List(values) => Some(values),
-            Kept::Object(_) => None,
+        match &self.memory[*at] {
+            StoredValue::List(values) => Some(values),
+            StoredValue::Object(_) => None,
         }
     }
 
-    /// An object where it is kept.
+    /// The fields of an object in the memory.
     fn object_at(&self, value: &Value) -> Option<&[(String, Value)]> {
         let Value::Object(at) = value else { return None };
-        match &self.kept[*at] {
-            Kept::Object(fields) => Some(fields),
-            Kept::List(_) => None,
+        match &self.memory[*at] {
+            StoredValue::Object(fields) => Some(fields),
+            StoredValue::List(_) => None,
         }
     }
 
@@ -154,12 +154,12 @@ impl Interpreter {
 
     fn set_element(&mut self, target: &Value, key: &str, value: Value) -> bool {
         let (Value::List(at) | Value::Object(at)) = target else { return false };
-        match &mut self.kept[*at] {
-            Kept::Object(fields) => match fields.iter_mut().find(|(name, _)| name == key) {
+        match &mut self.memory[*at] {
+            StoredValue::Object(fields) => match fields.iter_mut().find(|(name, _)| name == key) {
                 Some(field) => field.1 = value,
                 None => fields.push((key.to_string(), value)),
             },
-            Kept::List(values) => match key.parse::<usize>() {
+            StoredValue::List(values) => match key.parse::<usize>() {
                 Ok(place) if place < values.len() => values[place] = value,
                 Ok(place) if place == values.len() && place < MAXIMUM_REQUESTS => values.push(value),
                 _ => return false,
@@ -168,7 +168,8 @@ impl Interpreter {
         true
     }
 
-    /// The text of a value, in our form; a place in an answer becomes a value that its request takes.
+    /// The text of a value in the syntax of sessions. A value of an answer becomes an extraction of its
+    /// request.
     pub(crate) fn text(&mut self, value: &Value) -> Option<String> {
         Some(match value {
             Value::Null => "null".to_string(),
@@ -176,19 +177,19 @@ impl Interpreter {
             Value::Number(number) => number_text(*number),
             Value::Random(..) => {
                 self.note_once(
-                    "a random number, ${random}, replaces random and generated values of the script",
+                    "random and generated values of the script are replaced by the random number ${random}",
                 );
                 "${random}".to_string()
             }
             Value::Text(text) => text.clone(),
             Value::Environment(name) => format!("${{{}}}", plain_name(name)),
-            Value::Found(found) => format!("${{{}}}", self.extracted(found)?),
+            Value::AnswerValue(found) => format!("${{{}}}", self.extracted(found)?),
             _ => return None,
         })
     }
 
-    /// The name of the value that a request takes from its answer.
-    pub(crate) fn extracted(&mut self, found: &Found) -> Option<String> {
+    /// The name of the variable that a request extracts from its answer.
+    pub(crate) fn extracted(&mut self, found: &AnswerValue) -> Option<String> {
         let source = found.place.source()?;
         if source.contains('\n') {
             return None;
@@ -239,11 +240,11 @@ impl Interpreter {
                     (Value::Undefined, Some(default)) => self.value(default, scope),
                     (value, _) => value,
                 };
-                // What is taken from an answer is called as the script calls it.
+                // A value of an answer keeps its name in the script.
                 let value = match value {
-                    Value::Found(mut found) if found.name.is_none() => {
+                    Value::AnswerValue(mut found) if found.name.is_none() => {
                         found.name = Some(name.clone());
-                        Value::Found(found)
+                        Value::AnswerValue(found)
                     }
                     value => value,
                 };
@@ -283,7 +284,7 @@ impl Interpreter {
     fn is_over(&mut self) -> bool {
         self.steps += 1;
         if self.steps == MAXIMUM_STEPS {
-            self.note("the script does more than can be followed: what comes after this is left out");
+            self.note("the script is too long: the rest of it is left out");
         }
         self.steps >= MAXIMUM_STEPS || self.requests.len() >= MAXIMUM_REQUESTS
     }
@@ -292,18 +293,18 @@ impl Interpreter {
         if self.is_over() {
             return Flow::Return(Value::Unknown);
         }
-        let outer_missed = std::mem::take(&mut self.has_missed);
+        let outer_omission = std::mem::take(&mut self.has_omission);
         let (line, source) = (self.line, std::mem::take(&mut self.source));
         if !statement.source.is_empty() {
             (self.line, self.source) = (statement.line, statement.source.clone());
         }
         let flow = self.kind(&statement.kind, scope);
-        if self.has_missed && !statement.source.is_empty() {
+        if self.has_omission && !statement.source.is_empty() {
             self.line = statement.line;
             self.note(&format!("left out: {}", statement.source));
         }
-        // A statement without a text is part of the one around it.
-        self.has_missed = outer_missed || self.has_missed && statement.source.is_empty();
+        // A statement without text is a part of the outer statement.
+        self.has_omission = outer_omission || self.has_omission && statement.source.is_empty();
         (self.line, self.source) = (line, source);
         flow
     }
@@ -311,7 +312,7 @@ impl Interpreter {
     fn kind(&mut self, kind: &Kind, scope: usize) -> Flow {
         match kind {
             Kind::Empty | Kind::Function { .. } => {}
-            Kind::Unknown => self.has_missed = true,
+            Kind::Unknown => self.has_omission = true,
             Kind::Expression(value) => _ = self.value(value, scope),
             Kind::Declare(list) => {
                 for (binding, value) in list {
@@ -337,9 +338,9 @@ impl Interpreter {
                 if let Some(first) = first {
                     self.statement(first, inner);
                 }
-                return self.rounds(test.as_ref(), update.as_ref(), body, inner);
+                return self.iterate(test.as_ref(), update.as_ref(), body, inner);
             }
-            Kind::While(test, body) => return self.rounds(Some(test), None, body, scope),
+            Kind::While(test, body) => return self.iterate(Some(test), None, body, scope),
             Kind::Switch(value, cases) => return self.switch(value, cases, scope),
             Kind::Return(value) => {
                 let value = value.as_ref().map_or(Value::Undefined, |value| self.value(value, scope));
@@ -365,9 +366,7 @@ impl Interpreter {
                 }
                 ("k6/metrics", _) => Value::Native("metric".to_string()),
                 (from, name) if from.starts_with('.') || from.starts_with('/') => {
-                    self.note(&format!(
-                        "what it takes from {from} ({name}) is not known: put it into this file"
-                    ));
+                    self.note(&format!("{name} from {from} is not known: define it in this file"));
                     Value::Unknown
                 }
                 (_, "*" | "default") => Value::Native(here.clone()),
@@ -377,7 +376,8 @@ impl Interpreter {
         }
     }
 
-    /// If the condition is not known before the run: the branch that continues.
+    /// Executes a branch; if the condition is not known before the run, the branch that does not end the
+    /// function.
     fn condition(&mut self, test: &Expression, yes: &[Statement], no: &[Statement], scope: usize) -> Flow {
         let value = self.value(test, scope);
         let ends = |body: &[Statement]| {
@@ -385,16 +385,20 @@ impl Interpreter {
         };
         let is_true = match (self.truth(&value), &value) {
             (Some(is_true), _) => is_true,
-            (None, Value::Claim(claim)) => {
-                let is_true = claim.is_expected();
+            (None, Value::Condition(condition)) => {
+                let is_true = condition.is_expected();
                 if !no.is_empty() || is_true {
-                    self.note_statement(&format!("taken as {is_true}, since the answer tells"));
+                    self.note_statement(&format!(
+                        "assumed to be {is_true}: the condition depends on the answer"
+                    ));
                 }
                 is_true
             }
             (None, _) => {
                 let is_true = !ends(yes);
-                self.note_statement(&format!("taken as {is_true}, since it is not known before"));
+                self.note_statement(&format!(
+                    "assumed to be {is_true}: the condition is not known before the run"
+                ));
                 is_true
             }
         };
@@ -421,7 +425,7 @@ impl Interpreter {
                 }
                 Some(false) => {}
                 None => {
-                    self.note_statement("its first case is taken");
+                    self.note_statement("only the first case is used");
                     start = Some(place);
                     break;
                 }
@@ -457,7 +461,7 @@ impl Interpreter {
             }
             (None, Some(elements)) => elements,
             _ => {
-                self.note_statement("made once, since its rounds are not known before");
+                self.note_statement("executed once: the number of iterations is not known before the run");
                 vec![self.element(&value, &Value::Unknown)]
             }
         };
@@ -477,7 +481,7 @@ impl Interpreter {
         Flow::Next
     }
 
-    fn rounds(
+    fn iterate(
         &mut self,
         test: Option<&Expression>,
         update: Option<&Expression>,
@@ -497,7 +501,7 @@ impl Interpreter {
                 return Flow::Next;
             }
             if !is_known {
-                self.note_statement("made once, since its rounds are not known before");
+                self.note_statement("executed once: the number of iterations is not known before the run");
             }
             let inner = self.new_scope(scope);
             match self.statements(body, inner) {
@@ -515,7 +519,7 @@ impl Interpreter {
     /// Calls a function of the script.
     pub(crate) fn call(&mut self, function: &Rc<Function>, scope: usize, arguments: Vec<Value>) -> Value {
         if self.depth >= MAXIMUM_DEPTH || self.is_over() {
-            return self.missed();
+            return self.omit();
         }
         self.depth += 10;
         let inner = self.new_scope(scope);
@@ -532,18 +536,18 @@ impl Interpreter {
         }
     }
 
-    /// Calls a value, where it is a function.
+    /// Calls a value if it is a function.
     pub(crate) fn call_value(&mut self, value: &Value, arguments: Vec<Value>) -> Value {
         match value {
             Value::Function(function, scope) => self.call(&function.clone(), *scope, arguments),
             Value::Native(name) => self.call_native(&name.clone(), arguments),
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
     pub(crate) fn value(&mut self, expression: &Expression, scope: usize) -> Value {
         if self.depth >= MAXIMUM_DEPTH || self.is_over() {
-            return self.missed();
+            return self.omit();
         }
         self.depth += 1;
         let value = self.value_of(expression, scope);
@@ -554,7 +558,7 @@ impl Interpreter {
     fn value_of(&mut self, expression: &Expression, scope: usize) -> Value {
         match expression {
             Expression::Text(text) => Value::Text(literal(text)),
-            Expression::Template(texts, holes) => self.template(texts, holes, scope),
+            Expression::Template(texts, expressions) => self.template(texts, expressions, scope),
             Expression::Number(number) => Value::Number(*number),
             Expression::Name(name) => self.named(name, scope),
             Expression::Pattern(pattern) => Value::Pattern(pattern.clone()),
@@ -579,7 +583,7 @@ impl Interpreter {
                 let arguments = self.all(arguments, scope);
                 match target {
                     Value::Native(name) => self.call_native(&format!("new {name}"), arguments),
-                    _ => self.missed(),
+                    _ => self.omit(),
                 }
             }
             Expression::Spread(inside) => self.value(inside, scope),
@@ -592,7 +596,7 @@ impl Interpreter {
                 let test = self.value(test, scope);
                 let is_true = match (self.truth(&test), &test) {
                     (Some(is_true), _) => is_true,
-                    (None, Value::Claim(claim)) => claim.is_expected(),
+                    (None, Value::Condition(condition)) => condition.is_expected(),
                     (None, _) => true,
                 };
                 self.value(if is_true { yes } else { no }, scope)
@@ -610,18 +614,18 @@ impl Interpreter {
             "null" => Value::Null,
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
-            "responseBody" => members::found(0, values::Place::Body),
-            "responseHeaders" => members::found(0, values::Place::Headers),
+            "responseBody" => members::found(0, values::AnswerPart::Body),
+            "responseHeaders" => members::found(0, values::AnswerPart::Headers),
             "__VU" => Value::Text("${client}".to_string()),
             "__ITER" => Value::Text("${session}".to_string()),
             _ => Value::Native(name.to_string()),
         }
     }
 
-    fn template(&mut self, texts: &[String], holes: &[Expression], scope: usize) -> Value {
+    fn template(&mut self, texts: &[String], expressions: &[Expression], scope: usize) -> Value {
         let mut whole = literal(texts.first().map_or("", String::as_str));
-        for (hole, text) in holes.iter().zip(&texts[1..]) {
-            let value = self.value(hole, scope);
+        for (expression, text) in expressions.iter().zip(&texts[1..]) {
+            let value = self.value(expression, scope);
             let Some(inside) = self.text(&value).filter(|inside| whole.len() + inside.len() < MAXIMUM_TEXT)
             else {
                 return Value::Unknown;
@@ -632,7 +636,7 @@ impl Interpreter {
         Value::Text(whole)
     }
 
-    /// The values of a list of expressions; `...list` is all of its elements.
+    /// The values of a list of expressions; `...list` is replaced by its elements.
     fn all(&mut self, list: &[Expression], scope: usize) -> Vec<Value> {
         let mut values = Vec::new();
         for one in list {
@@ -711,7 +715,7 @@ impl Interpreter {
                     self.set_element(&owner, &key, value.clone());
                 }
             }
-            Expression::Object(_) | Expression::List(_) => return self.missed(),
+            Expression::Object(_) | Expression::List(_) => return self.omit(),
             _ => {}
         }
         value

@@ -1,7 +1,7 @@
 //! Functions of the language and of k6 that send nothing.
 
 use super::Interpreter;
-use super::values::{Found, Place, Value, literal, plain, put};
+use super::values::{AnswerPart, AnswerValue, Value, literal, plain, put};
 use base64::Engine as _;
 
 impl Interpreter {
@@ -16,19 +16,19 @@ impl Interpreter {
         match name {
             "group" | "k6.group" | "new SharedArray" => match arguments.get(1) {
                 Some(function) => self.call_value(&function.clone(), Vec::new()),
-                None => self.missed(),
+                None => self.omit(),
             },
             "check" | "k6.check" => self.check(&first, arguments.get(1)),
             "sleep" | "k6.sleep" => self.sleep(&first),
-            // What ends the session is taken as not happening.
+            // Calls that end the session are ignored.
             "fail" | "k6.fail" => Value::Undefined,
             "open" => match &first {
                 Value::Text(path) => Value::File(plain(path).unwrap_or_default()),
-                _ => self.missed(),
+                _ => self.omit(),
             },
             "papaparse.parse" | "Papa.parse" | "csv.parse" => match first {
                 Value::File(file) | Value::Rows(file) => Value::Rows(file),
-                _ => self.missed(),
+                _ => self.omit(),
             },
             "randomItem" => {
                 let place = Value::Random(0.0, 1.0);
@@ -63,7 +63,7 @@ impl Interpreter {
             "encoding.b64encode" | "b64encode" | "btoa" => {
                 match self.text(&first).and_then(|text| plain(&text)) {
                     Some(text) => Value::Text(base64::prelude::BASE64_STANDARD.encode(text)),
-                    None => self.missed(),
+                    None => self.omit(),
                 }
             }
             "parseInt" | "Number" | "parseFloat" => match &first {
@@ -76,18 +76,26 @@ impl Interpreter {
             },
             "Boolean" => self.truth(&first).map_or(Value::Unknown, Value::Bool),
             "Array.isArray" => Value::Bool(matches!(first, Value::List(_))),
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
     fn find_between(&mut self, arguments: &[Value]) -> Value {
         let text = |at: usize| arguments.get(at).and_then(Value::plain_text);
         match (arguments.first(), text(1), text(2)) {
-            (Some(Value::Found(Found { request, place: Place::Body, .. })), Some(left), Some(right)) => {
+            (
+                Some(Value::AnswerValue(AnswerValue { request, place: AnswerPart::Body, .. })),
+                Some(left),
+                Some(right),
+            ) => {
                 let pattern = format!("{}(.*?){}", regex::escape(&left), regex::escape(&right));
-                Value::Found(Found { request: *request, place: Place::Pattern(pattern), name: None })
+                Value::AnswerValue(AnswerValue {
+                    request: *request,
+                    place: AnswerPart::Pattern(pattern),
+                    name: None,
+                })
             }
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
@@ -95,13 +103,13 @@ impl Interpreter {
         let seconds = match value {
             Value::Number(seconds) => *seconds,
             Value::Random(low, high) => {
-                self.note("a pause at random is taken as its mean");
+                self.note("a random pause is replaced by its mean");
                 (low + high) / 2.0
             }
-            _ => return self.missed(),
+            _ => return self.omit(),
         };
         if !(0.0..=86_400.0).contains(&seconds) {
-            return self.missed();
+            return self.omit();
         }
         self.pause_s = (self.pause_s + seconds).min(86_400.0);
         Value::Undefined
@@ -129,21 +137,25 @@ impl Interpreter {
 
     fn json(&mut self, name: &str, first: &Value) -> Value {
         match (name, first) {
-            ("JSON.parse", Value::Found(Found { request, place: Place::Body, .. })) => {
-                Value::Found(Found { request: *request, place: Place::Json(String::new()), name: None })
+            ("JSON.parse", Value::AnswerValue(AnswerValue { request, place: AnswerPart::Body, .. })) => {
+                Value::AnswerValue(AnswerValue {
+                    request: *request,
+                    place: AnswerPart::Json(String::new()),
+                    name: None,
+                })
             }
             ("JSON.parse", Value::File(file)) => Value::Rows(file.clone()),
             ("JSON.parse", Value::Text(text)) => {
                 match plain(text).and_then(|text| serde_json::from_str(&text).ok()) {
                     Some(value) => self.value_of_json(&value, 0),
-                    None => self.missed(),
+                    None => self.omit(),
                 }
             }
             ("JSON.stringify", value) => match self.json_text(value, 0) {
                 Some(text) => Value::Text(text),
-                None => self.missed(),
+                None => self.omit(),
             },
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
@@ -191,19 +203,19 @@ impl Interpreter {
         }
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Random(..) => self.text(value),
-            Value::Text(_) | Value::Found(_) | Value::Environment(_) => {
+            Value::Text(_) | Value::AnswerValue(_) | Value::Environment(_) => {
                 let text = self.text(value)?;
                 Some(crate::variables::with_filter(&serde_json::Value::from(text).to_string(), "json"))
             }
             _ => {
-                self.note("a value of the body is not known before the run: null replaces it");
+                self.note("a value of the body is not known before the run and is replaced by null");
                 Some("null".to_string())
             }
         }
     }
 
     fn object_function(&mut self, name: &str, first: &Value, arguments: &[Value]) -> Value {
-        let Some(mut fields) = self.fields(first) else { return self.missed() };
+        let Some(mut fields) = self.fields(first) else { return self.omit() };
         match name {
             "Object.keys" => {
                 let keys = fields.iter().map(|(key, _)| Value::Text(literal(key))).collect();
@@ -229,7 +241,7 @@ impl Interpreter {
                 self.object(fields)
             }
             "Object.freeze" => first.clone(),
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Operators: of what is known, their value; of places in answers, what must be true of them.
+//! Operators: the result for known values, and the conditions for values of answers.
 
-use super::values::{Claim, Found, Place, Value, literal, number_text, plain};
+use super::values::{AnswerPart, AnswerValue, Condition, Value, literal, number_text, plain};
 use super::{Interpreter, MAXIMUM_TEXT};
 use crate::javascript::syntax::Expression;
 
-/// Two values, where what they are is known.
-enum Known {
+/// A known value of a simple type.
+enum KnownValue {
     Number(f64),
     Text(String),
     Bool(bool),
@@ -13,15 +13,15 @@ enum Known {
 }
 
 impl Interpreter {
-    /// Whether a value counts as true; `None`: not known, or a matter of an answer.
+    /// Whether a value is true; `None`: it is not known, or depends on an answer.
     pub(super) fn truth(&self, value: &Value) -> Option<bool> {
         match value {
             Value::Undefined | Value::Null | Value::Environment(_) => Some(false),
             Value::Bool(is) => Some(*is),
             Value::Number(number) => Some(*number != 0.0 && !number.is_nan()),
             Value::Text(text) => Some(!text.is_empty()),
-            // An answer that is expected is there, and has what is looked for.
-            Value::Answer(_) | Value::Found(_) | Value::File(_) | Value::Rows(_) | Value::Row(_) => {
+            // An expected answer exists and has the value.
+            Value::Answer(_) | Value::AnswerValue(_) | Value::File(_) | Value::Rows(_) | Value::Row(_) => {
                 Some(true)
             }
             Value::List(_)
@@ -30,30 +30,32 @@ impl Interpreter {
             | Value::Native(_)
             | Value::Pattern(_) => Some(true),
             Value::Random(..)
-            | Value::Claim(_)
+            | Value::Condition(_)
             | Value::Expected(..)
             | Value::Position(..)
             | Value::Unknown => None,
         }
     }
 
-    /// What must be true of an answer so that the value counts as true.
-    pub(crate) fn claim(&self, value: &Value) -> Option<Claim> {
+    /// The condition for an answer under which the value is true.
+    pub(crate) fn condition_of(&self, value: &Value) -> Option<Condition> {
         match value {
-            Value::Claim(claim) => Some(claim.clone()),
-            Value::Found(Found { request, place: Place::Length(steps), .. }) => {
-                Some(Claim::assert(*request, format!("json ${steps}[0]")))
+            Value::Condition(condition) => Some(condition.clone()),
+            Value::AnswerValue(AnswerValue { request, place: AnswerPart::Length(steps), .. }) => {
+                Some(Condition::assert(*request, format!("json ${steps}[0]")))
             }
-            // A body may be empty where it "is there".
-            Value::Found(Found { place: Place::Body, .. }) => None,
-            Value::Found(found) => Some(Claim::assert(found.request, found.place.source()?)),
+            // A body exists even if it is empty.
+            Value::AnswerValue(AnswerValue { place: AnswerPart::Body, .. }) => None,
+            Value::AnswerValue(found) => Some(Condition::assert(found.request, found.place.source()?)),
             _ => None,
         }
     }
 
     pub(super) fn unary(&mut self, operator: &str, value: &Value) -> Value {
         match (operator, value) {
-            ("!", Value::Claim(claim)) => claim.clone().not().map_or(Value::Unknown, Value::Claim),
+            ("!", Value::Condition(condition)) => {
+                condition.clone().not().map_or(Value::Unknown, Value::Condition)
+            }
             ("!", value) => self.truth(value).map_or(Value::Unknown, |is| Value::Bool(!is)),
             ("-", Value::Number(number)) => Value::Number(-number),
             ("-", Value::Random(low, high)) => Value::Random(-high, -low),
@@ -109,29 +111,29 @@ impl Interpreter {
     }
 
     fn either(&mut self, operator: &str, value: Value, right: &Expression, scope: usize) -> Value {
-        if let Some(claim) = self.claim(&value) {
+        if let Some(condition) = self.condition_of(&value) {
             let other = self.value(right, scope);
             // `res.json('x') || ''` is a value, not a condition.
-            let Some(second) = self.claim(&other) else {
-                let is_condition = matches!(value, Value::Claim(_));
+            let Some(second) = self.condition_of(&other) else {
+                let is_condition = matches!(value, Value::Condition(_));
                 return match (operator, self.truth(&other)) {
-                    ("&&", Some(true)) | ("||", Some(false)) if is_condition => Value::Claim(claim),
+                    ("&&", Some(true)) | ("||", Some(false)) if is_condition => Value::Condition(condition),
                     ("||", _) if !is_condition => value,
                     ("&&", _) if !is_condition => other,
                     _ => Value::Unknown,
                 };
             };
             return match operator {
-                "&&" => Value::Claim(claim.and(second)),
-                _ if !matches!(value, Value::Claim(_)) => value,
-                _ => claim.or(second).map_or(Value::Unknown, Value::Claim),
+                "&&" => Value::Condition(condition.and(second)),
+                _ if !matches!(value, Value::Condition(_)) => value,
+                _ => condition.or(second).map_or(Value::Unknown, Value::Condition),
             };
         }
         match (operator, self.truth(&value)) {
             ("||", Some(false)) | ("&&", Some(true)) => {
                 let default = self.value(right, scope);
                 match (&value, &default) {
-                    // A variable of the environment without a default has to be given.
+                    // A variable of the environment without a default must be set.
                     (Value::Environment(_), Value::Undefined | Value::Null) => value,
                     _ => default,
                 }
@@ -146,7 +148,7 @@ impl Interpreter {
 
     pub(super) fn plus(&mut self, left: &Value, right: &Value) -> Value {
         let is_text = |value: &Value| {
-            matches!(value, Value::Text(_) | Value::Found(_) | Value::Environment(_) | Value::Bool(_))
+            matches!(value, Value::Text(_) | Value::AnswerValue(_) | Value::Environment(_) | Value::Bool(_))
         };
         if !is_text(left) && !is_text(right) {
             return arithmetic("+", left, right);
@@ -161,18 +163,18 @@ impl Interpreter {
 
     pub(super) fn compare(&mut self, operator: &str, left: &Value, right: &Value) -> Value {
         if let (Value::Environment(_), other) | (other, Value::Environment(_)) = (left, right) {
-            // It is not known what it will be; without one it is not there.
+            // The value is not known; without a variable it is undefined.
             let is_nothing = matches!(other, Value::Undefined | Value::Null);
             return if is_nothing { Value::Bool(operator.starts_with('=')) } else { Value::Unknown };
         }
         if let (Some(one), Some(two)) = (known(left), known(right)) {
             return compare_known(operator, &one, &two).map_or(Value::Unknown, Value::Bool);
         }
-        let claim = match (left, right) {
-            (Value::Found(_) | Value::Position(..) | Value::Claim(_), other) => {
+        let condition = match (left, right) {
+            (Value::AnswerValue(_) | Value::Position(..) | Value::Condition(_), other) => {
                 self.compare_found(operator, left, other)
             }
-            (other, Value::Found(_) | Value::Position(..) | Value::Claim(_)) => {
+            (other, Value::AnswerValue(_) | Value::Position(..) | Value::Condition(_)) => {
                 let turned = match operator {
                     "<" => ">",
                     ">" => "<",
@@ -184,83 +186,89 @@ impl Interpreter {
             }
             _ => None,
         };
-        claim.map_or(Value::Unknown, Value::Claim)
+        condition.map_or(Value::Unknown, Value::Condition)
     }
 
-    fn compare_found(&mut self, operator: &str, found: &Value, other: &Value) -> Option<Claim> {
+    fn compare_found(&mut self, operator: &str, found: &Value, other: &Value) -> Option<Condition> {
         let is_equal = matches!(operator, "===" | "==");
         let is_unequal = matches!(operator, "!==" | "!=");
-        let claim = match (found, known(other)?) {
-            (Value::Found(Found { request, place: Place::Status, .. }), Known::Number(number)) => {
-                return Some(Claim::statuses(*request, |status| holds(operator, status, number)));
+        let condition = match (found, known(other)?) {
+            (
+                Value::AnswerValue(AnswerValue { request, place: AnswerPart::Status, .. }),
+                KnownValue::Number(number),
+            ) => {
+                return Some(Condition::statuses(*request, |status| holds(operator, status, number)));
             }
-            (Value::Found(Found { request, place: Place::Length(steps), .. }), Known::Number(number)) => {
-                // One is there, or none.
+            (
+                Value::AnswerValue(AnswerValue { request, place: AnswerPart::Length(steps), .. }),
+                KnownValue::Number(number),
+            ) => {
+                // There is at least one, or none.
                 let is_some =
                     (0..1000).all(|length| holds(operator, f64::from(length), number) == (length > 0));
                 let is_none =
                     (0..1000).all(|length| holds(operator, f64::from(length), number) == (length == 0));
-                let claim = Claim::assert(*request, format!("json ${steps}[0]"));
-                return if is_some { Some(claim) } else { is_none.then(|| claim.not()).flatten() };
+                let condition = Condition::assert(*request, format!("json ${steps}[0]"));
+                return if is_some { Some(condition) } else { is_none.then(|| condition.not()).flatten() };
             }
-            (Value::Position(request, text), Known::Number(number)) => {
-                // -1 where it is not there.
-                let claim = contains(*request, text)?;
+            (Value::Position(request, text), KnownValue::Number(number)) => {
+                // -1 if the text is missing.
+                let condition = contains(*request, text)?;
                 return match (holds(operator, -1.0, number), holds(operator, 5.0, number)) {
-                    (false, true) => Some(claim),
-                    (true, false) => claim.not(),
+                    (false, true) => Some(condition),
+                    (true, false) => condition.not(),
                     _ => None,
                 };
             }
-            (Value::Claim(claim), Known::Bool(true)) => claim.clone(),
-            (Value::Claim(claim), Known::Bool(false)) => claim.clone().not()?,
-            // `!== undefined`: it is there.
-            (Value::Found(found), Known::Nothing) => {
-                Claim::assert(found.request, found.place.source()?).not()?
+            (Value::Condition(condition), KnownValue::Bool(true)) => condition.clone(),
+            (Value::Condition(condition), KnownValue::Bool(false)) => condition.clone().not()?,
+            // `!== undefined`: the value exists.
+            (Value::AnswerValue(found), KnownValue::Nothing) => {
+                Condition::assert(found.request, found.place.source()?).not()?
             }
-            (Value::Found(found), other) => {
+            (Value::AnswerValue(found), other) => {
                 let text = match other {
-                    Known::Text(text) => text,
-                    Known::Number(number) => number_text(number),
-                    Known::Bool(is) => is.to_string(),
-                    Known::Nothing => return None,
+                    KnownValue::Text(text) => text,
+                    KnownValue::Number(number) => number_text(number),
+                    KnownValue::Bool(is) => is.to_string(),
+                    KnownValue::Nothing => return None,
                 };
                 if text.contains('\n') || text.trim() != text {
                     return None;
                 }
-                Claim::assert(found.request, format!("{} == {text}", found.place.source()?))
+                Condition::assert(found.request, format!("{} == {text}", found.place.source()?))
             }
             _ => return None,
         };
-        if is_equal { Some(claim) } else { is_unequal.then(|| claim.not()).flatten() }
+        if is_equal { Some(condition) } else { is_unequal.then(|| condition.not()).flatten() }
     }
 }
 
-/// The claim that a body has a text in it.
-pub(super) fn contains(request: usize, text: &str) -> Option<Claim> {
+/// The condition that a body contains a text.
+pub(super) fn contains(request: usize, text: &str) -> Option<Condition> {
     let text = plain(text).filter(|text| !text.is_empty() && !text.contains('\n') && text.trim() == text)?;
-    Some(Claim::assert(request, format!("contains {}", literal(&text))))
+    Some(Condition::assert(request, format!("contains {}", literal(&text))))
 }
 
-fn known(value: &Value) -> Option<Known> {
+fn known(value: &Value) -> Option<KnownValue> {
     Some(match value {
-        Value::Undefined | Value::Null => Known::Nothing,
-        Value::Bool(is) => Known::Bool(*is),
-        Value::Number(number) => Known::Number(*number),
-        Value::Text(text) => Known::Text(plain(text)?),
+        Value::Undefined | Value::Null => KnownValue::Nothing,
+        Value::Bool(is) => KnownValue::Bool(*is),
+        Value::Number(number) => KnownValue::Number(*number),
+        Value::Text(text) => KnownValue::Text(plain(text)?),
         _ => return None,
     })
 }
 
-fn compare_known(operator: &str, left: &Known, right: &Known) -> Option<bool> {
+fn compare_known(operator: &str, left: &KnownValue, right: &KnownValue) -> Option<bool> {
     let is_equal = match (left, right) {
-        (Known::Number(left), Known::Number(right)) => {
+        (KnownValue::Number(left), KnownValue::Number(right)) => {
             return Some(holds(operator, *left, *right));
         }
-        (Known::Text(left), Known::Text(right)) => left == right,
-        (Known::Bool(left), Known::Bool(right)) => left == right,
-        (Known::Nothing, Known::Nothing) => true,
-        (Known::Nothing, _) | (_, Known::Nothing) => false,
+        (KnownValue::Text(left), KnownValue::Text(right)) => left == right,
+        (KnownValue::Bool(left), KnownValue::Bool(right)) => left == right,
+        (KnownValue::Nothing, KnownValue::Nothing) => true,
+        (KnownValue::Nothing, _) | (_, KnownValue::Nothing) => false,
         _ => return None,
     };
     match operator {
@@ -302,7 +310,7 @@ fn arithmetic(operator: &str, left: &Value, right: &Value) -> Value {
     if let (Value::Number(left), Value::Number(right)) = (left, right) {
         return of(*left, *right).map_or(Value::Unknown, Value::Number);
     }
-    // The bounds of the result; for a remainder they are not known.
+    // The bounds of the result; those of a remainder are not known.
     let corners = [of(low, other_low), of(low, other_high), of(high, other_low), of(high, other_high)];
     let corners: Vec<f64> = corners.into_iter().flatten().filter(|end| end.is_finite()).collect();
     if corners.len() < 4 || operator == "%" {

@@ -1,10 +1,10 @@
-//! What scripts of Postman do: `pm.test`, `pm.expect`, `tests[...]`, and variables that they set.
+//! The functions of Postman scripts: `pm.test`, `pm.expect`, `tests[...]`, and those that set variables.
 
 use super::Interpreter;
-use super::values::{Claim, Found, Place, Value, put};
+use super::values::{AnswerPart, AnswerValue, Condition, Value, put};
 use crate::variables::plain_name;
 
-/// Words of chai without a meaning of their own.
+/// Words of chai without an effect.
 const LINKS: [&str; 16] = [
     "to", "be", "been", "is", "that", "which", "and", "has", "have", "with", "at", "of", "same", "but",
     "does", "deep",
@@ -21,8 +21,8 @@ impl Interpreter {
                     self.set_variable(&name, &value.clone())
                 }
                 ("getEnvironmentVariable" | "getGlobalVariable", Some(name), _) => Value::Environment(name),
-                ("getResponseHeader", Some(name), _) => super::members::found(0, Place::Header(name)),
-                _ => self.missed(),
+                ("getResponseHeader", Some(name), _) => super::members::found(0, AnswerPart::Header(name)),
+                _ => self.omit(),
             });
         }
         let rest = name.strip_prefix("pm.")?;
@@ -31,21 +31,21 @@ impl Interpreter {
             "expect" => Value::Expected(Box::new(first.cloned().unwrap_or(Value::Undefined)), false),
             "answer.have.status" => match first {
                 Some(Value::Number(wanted)) => {
-                    let claim = Claim::statuses(0, |status| status == *wanted);
-                    self.expected(&Value::Claim(claim))
+                    let condition = Condition::statuses(0, |status| status == *wanted);
+                    self.expected(&Value::Condition(condition))
                 }
-                _ => self.missed(),
+                _ => self.omit(),
             },
             "answer.have.header" => match word(0) {
-                Some(name) => self.expected(&super::members::found(0, Place::Header(name))),
-                None => self.missed(),
+                Some(name) => self.expected(&super::members::found(0, AnswerPart::Header(name))),
+                None => self.omit(),
             },
             "answer.have.jsonBody" if arguments.is_empty() => Value::Undefined,
             _ => match (rest.rsplit_once('.'), word(0), arguments.get(1)) {
                 (Some((_, "set")), Some(name), Some(value)) => self.set_variable(&name, &value.clone()),
                 (Some((_, "get")), Some(name), _) => Value::Environment(name),
                 (Some((_, "unset" | "has" | "clear")), _, _) => Value::Undefined,
-                _ => self.missed(),
+                _ => self.omit(),
             },
         })
     }
@@ -55,9 +55,9 @@ impl Interpreter {
         match arguments.get(1) {
             Some(function @ Value::Function(..)) => {
                 let value = self.call_value(&function.clone(), Vec::new());
-                if self.claim(&value).is_some() { self.expected(&value) } else { Value::Undefined }
+                if self.condition_of(&value).is_some() { self.expected(&value) } else { Value::Undefined }
             }
-            _ => self.missed(),
+            _ => self.omit(),
         }
     }
 
@@ -70,28 +70,28 @@ impl Interpreter {
     }
 
     fn set_variable(&mut self, name: &str, value: &Value) -> Value {
-        if let Value::Found(Found { request, place, .. }) = value {
+        if let Value::AnswerValue(AnswerValue { request, place, .. }) = value {
             let source = place.source().filter(|source| !source.contains('\n'));
             let (Some(source), Some(request)) = (source, self.requests.get_mut(*request)) else {
-                return self.missed();
+                return self.omit();
             };
             put(&mut request.extract, plain_name(name), source);
             return Value::Undefined;
         }
         match self.text(value) {
             Some(text) => self.set.push((name.to_string(), text)),
-            None => return self.missed(),
+            None => return self.omit(),
         }
         Value::Undefined
     }
 
-    /// A value must be true of the answer.
+    /// Requires that a value is true.
     fn expected(&mut self, value: &Value) -> Value {
-        let is_taken = match self.claim(value) {
-            Some(claim) => self.require(&claim),
+        let is_taken = match self.condition_of(value) {
+            Some(condition) => self.require(&condition),
             None => self.truth(value) == Some(true),
         };
-        if is_taken { Value::Undefined } else { self.missed() }
+        if is_taken { Value::Undefined } else { self.omit() }
     }
 
     /// A word after `pm.expect(...)`.
@@ -104,24 +104,24 @@ impl Interpreter {
                 let value = self.compare("===", value, &Value::Bool(wanted));
                 self.expected(&value)
             }
-            "ok" | "exist" => self.is_there(&value.clone(), *is_not),
-            "undefined" | "null" => self.is_there(&value.clone(), !is_not),
+            "ok" | "exist" => self.exists(&value.clone(), *is_not),
+            "undefined" | "null" => self.exists(&value.clone(), !is_not),
             _ if LINKS.contains(&word) => target.clone(),
-            // Kinds of values, such as "an" and "empty", are called or have no counterpart.
+            // Types of values, such as "an" and "empty", are called or have no counterpart.
             _ => Value::Unknown,
         }
     }
 
-    fn is_there(&mut self, value: &Value, is_not: bool) -> Value {
+    fn exists(&mut self, value: &Value, is_not: bool) -> Value {
         let operator = if is_not { "===" } else { "!==" };
-        let claim = self.compare(operator, value, &Value::Undefined);
-        self.expected(&claim)
+        let condition = self.compare(operator, value, &Value::Undefined);
+        self.expected(&condition)
     }
 
     /// A method after `pm.expect(...)`.
     pub(super) fn expect(&mut self, value: &Value, is_not: bool, name: &str, arguments: &[Value]) -> Value {
         let other = arguments.first().cloned().unwrap_or(Value::Undefined);
-        let claim = match name {
+        let condition = match name {
             "equal" | "equals" | "eql" | "eqls" | "eq" => self.compare("===", value, &other),
             "above" | "gt" | "greaterThan" => self.compare(">", value, &other),
             "below" | "lt" | "lessThan" => self.compare("<", value, &other),
@@ -141,14 +141,14 @@ impl Interpreter {
             }
             // A session cannot check the type of a value.
             "a" | "an" => return Value::Undefined,
-            _ => return self.missed(),
+            _ => return self.omit(),
         };
-        let claim = match (is_not, self.claim(&claim)) {
-            (false, Some(claim)) => Value::Claim(claim),
-            (true, Some(claim)) => claim.not().map_or(Value::Unknown, Value::Claim),
-            (true, None) => self.unary("!", &claim),
-            (false, None) => claim,
+        let condition = match (is_not, self.condition_of(&condition)) {
+            (false, Some(condition)) => Value::Condition(condition),
+            (true, Some(condition)) => condition.not().map_or(Value::Unknown, Value::Condition),
+            (true, None) => self.unary("!", &condition),
+            (false, None) => condition,
         };
-        self.expected(&claim)
+        self.expected(&condition)
     }
 }

@@ -1,5 +1,5 @@
-//! The values of a script's expressions while no requests are sent: known values, places in answers that will
-//! be known, and unknown values.
+//! The values of a script's expressions, which is evaluated without requests: known values, references to
+//! values of answers, and unknown values.
 
 use crate::javascript::syntax::Function;
 use std::collections::BTreeSet;
@@ -11,29 +11,29 @@ pub(crate) enum Value {
     Null,
     Bool(bool),
     Number(f64),
-    /// A number between two, at random.
+    /// A random number between two numbers.
     Random(f64, f64),
     /// A text of a session: `${name}` in it is replaced by a value, `$${` means `${`.
     Text(String),
     /// A variable of the environment.
     Environment(String),
-    /// A list, or the fields of an object: the place in the interpreter's memory.
+    /// A list, or the fields of an object: the index in the memory of the interpreter.
     List(usize),
     Object(usize),
-    /// With the scope that it was written in.
+    /// A function with the scope of its definition.
     Function(Rc<Function>, usize),
-    /// What the load tool itself has, by its name: `http.get`.
+    /// A function or value of the load tool by its name: `http.get`.
     Native(String),
     Pattern(String),
-    /// The answer to a request, by its place.
+    /// The answer to a request, by the index of the request.
     Answer(usize),
-    Found(Found),
-    Claim(Claim),
-    /// The argument of Postman's `pm.expect`, and whether the opposite is expected.
+    AnswerValue(AnswerValue),
+    Condition(Condition),
+    /// The argument of Postman's `pm.expect`, and whether the expectation is negated.
     Expected(Box<Value>, bool),
     /// The position of a text in the body of an answer.
     Position(usize, String),
-    /// A file that the script opens, its rows, and one of them.
+    /// A file that the script opens, its rows, and one of its rows.
     File(String),
     Rows(String),
     Row(String),
@@ -50,22 +50,22 @@ impl Value {
     }
 }
 
-/// A place in an answer.
+/// A value of an answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct AnswerValue {
     pub(crate) request: usize,
-    pub(crate) place: Place,
-    /// What the script calls it.
+    pub(crate) place: AnswerPart,
+    /// The name of the value in the script.
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum AnswerPart {
     Status,
     Body,
     /// The steps behind `$` of a JSON path.
     Json(String),
-    /// How many elements are there.
+    /// The number of elements.
     Length(String),
     Html,
     Element(String),
@@ -74,50 +74,54 @@ pub(crate) enum Place {
     Header(String),
     Cookies,
     Cookie(String),
-    /// What a regular expression matches, and its first group.
+    /// The match of a regular expression, with its first group.
     Matches(String),
     Pattern(String),
 }
 
-impl Place {
-    /// In the syntax of a file of sessions; `None`: it has no such place.
+impl AnswerPart {
+    /// The query in the syntax of a session file; `None`: session files have no such query.
     pub(crate) fn source(&self) -> Option<String> {
         Some(match self {
-            Place::Body => "body".to_string(),
-            Place::Json(steps) if steps.is_empty() => "body".to_string(),
-            Place::Json(steps) => format!("json ${steps}"),
-            Place::Element(selector) => format!("css {selector}"),
-            Place::Attribute(selector, attribute) => format!("css {selector} @{attribute}"),
-            Place::Header(name) => format!("header {name}"),
-            Place::Cookie(name) => format!("cookie {name}"),
-            Place::Pattern(pattern) | Place::Matches(pattern) => format!("regex {pattern}"),
-            Place::Status | Place::Length(_) | Place::Html | Place::Headers | Place::Cookies => return None,
+            AnswerPart::Body => "body".to_string(),
+            AnswerPart::Json(steps) if steps.is_empty() => "body".to_string(),
+            AnswerPart::Json(steps) => format!("json ${steps}"),
+            AnswerPart::Element(selector) => format!("css {selector}"),
+            AnswerPart::Attribute(selector, attribute) => format!("css {selector} @{attribute}"),
+            AnswerPart::Header(name) => format!("header {name}"),
+            AnswerPart::Cookie(name) => format!("cookie {name}"),
+            AnswerPart::Pattern(pattern) | AnswerPart::Matches(pattern) => format!("regex {pattern}"),
+            AnswerPart::Status
+            | AnswerPart::Length(_)
+            | AnswerPart::Html
+            | AnswerPart::Headers
+            | AnswerPart::Cookies => return None,
         })
     }
 }
 
-/// What must be true of an answer.
+/// A condition for an answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Claim {
+pub(crate) struct Condition {
     pub(crate) request: usize,
     pub(crate) statuses: Option<BTreeSet<u16>>,
-    /// In the syntax of a file of sessions.
+    /// Assertions in the syntax of a session file.
     pub(crate) asserts: Vec<String>,
 }
 
-impl Claim {
-    pub(crate) fn statuses(request: usize, is_one: impl Fn(f64) -> bool) -> Claim {
-        // All that an answer can have.
+impl Condition {
+    pub(crate) fn statuses(request: usize, is_one: impl Fn(f64) -> bool) -> Condition {
+        // All statuses of an answer.
         let statuses = (100..600_u16).filter(|status| is_one(f64::from(*status))).collect();
-        Claim { request, statuses: Some(statuses), asserts: Vec::new() }
+        Condition { request, statuses: Some(statuses), asserts: Vec::new() }
     }
 
-    pub(crate) fn assert(request: usize, words: String) -> Claim {
-        Claim { request, statuses: None, asserts: vec![words] }
+    pub(crate) fn assert(request: usize, words: String) -> Condition {
+        Condition { request, statuses: None, asserts: vec![words] }
     }
 
-    /// Both are true.
-    pub(crate) fn and(mut self, other: Claim) -> Claim {
+    /// Both conditions.
+    pub(crate) fn and(mut self, other: Condition) -> Condition {
         self.statuses = match (self.statuses, other.statuses) {
             (Some(one), Some(two)) => Some(one.intersection(&two).copied().collect()),
             (one, two) => one.or(two),
@@ -126,11 +130,11 @@ impl Claim {
         self
     }
 
-    /// One of both is true: known for statuses alone.
-    pub(crate) fn or(self, other: Claim) -> Option<Claim> {
+    /// One of two conditions; `None` unless both are only about statuses.
+    pub(crate) fn or(self, other: Condition) -> Option<Condition> {
         let is_plain = self.asserts.is_empty() && other.asserts.is_empty() && self.request == other.request;
         match (self.statuses, other.statuses) {
-            (Some(one), Some(two)) if is_plain => Some(Claim {
+            (Some(one), Some(two)) if is_plain => Some(Condition {
                 request: self.request,
                 statuses: Some(one.union(&two).copied().collect()),
                 asserts: Vec::new(),
@@ -139,12 +143,12 @@ impl Claim {
         }
     }
 
-    pub(crate) fn not(self) -> Option<Claim> {
+    pub(crate) fn not(self) -> Option<Condition> {
         match (self.statuses, &self.asserts[..]) {
             (Some(statuses), []) => {
-                Some(Claim::statuses(self.request, |status| !statuses.contains(&(status as u16))))
+                Some(Condition::statuses(self.request, |status| !statuses.contains(&(status as u16))))
             }
-            (None, [one]) => Some(Claim::assert(
+            (None, [one]) => Some(Condition::assert(
                 self.request,
                 match one.strip_prefix("not ") {
                     Some(positive) => positive.to_string(),
@@ -155,25 +159,26 @@ impl Claim {
         }
     }
 
-    /// Whether it holds for an expected answer: a status of success, and existing values.
+    /// Whether the condition is true for an expected answer: one with a status of success and existing
+    /// values.
     pub(crate) fn is_expected(&self) -> bool {
         let is_success = self.statuses.as_ref().is_none_or(|statuses| match statuses.len() {
-            // Some statuses that are named: one of success is what is waited for.
+            // A list of statuses: it must contain one of success.
             0..=20 => statuses.range(200..400).next().is_some(),
-            // All but some: every status of success is in it.
+            // All statuses except some: it must contain every status of success.
             _ => (200..300).all(|status| statuses.contains(&status)),
         });
         is_success && !self.asserts.iter().any(|one| one.starts_with("not "))
     }
 }
 
-/// Gives a name a value, instead of the one that it may have.
+/// Sets the value of a name, or replaces it.
 pub(crate) fn put<T>(pairs: &mut Vec<(String, T)>, name: String, value: T) {
     pairs.retain(|(known, _)| *known != name);
     pairs.push((name, value));
 }
 
-/// A number as scripts write it.
+/// A number in the syntax of JavaScript.
 pub(crate) fn number_text(number: f64) -> String {
     if number == number.trunc() && number.abs() < 1e15 { format!("{number:.0}") } else { number.to_string() }
 }
@@ -188,7 +193,7 @@ pub(crate) fn plain(text: &str) -> Option<String> {
     crate::variables::names(text).is_empty().then(|| text.replace("$${", "${"))
 }
 
-/// In a path of JSON.
+/// The segment of a JSON path for a name.
 pub(crate) fn step_by_name(name: &str) -> String {
     format!("['{}']", name.replace('\\', "\\\\").replace('\'', "\\'"))
 }

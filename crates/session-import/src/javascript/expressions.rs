@@ -1,14 +1,14 @@
-//! Expressions, by the precedence of their operators.
+//! Parses expressions by the precedence of their operators.
 
 use super::parser::{Parser, parse_at};
 use super::syntax::{Expression, Function, Kind, Statement};
 use super::tokens::Token;
 use std::rc::Rc;
 
-/// How many operators of one kind may follow each other.
+/// The maximum number of successive operators of one kind.
 const LONGEST_CHAIN: usize = 100;
 
-const ASSIGNING: [(&str, &str); 16] = [
+const ASSIGNMENTS: [(&str, &str); 16] = [
     ("=", ""),
     ("+=", "+"),
     ("-=", "-"),
@@ -27,8 +27,8 @@ const ASSIGNING: [(&str, &str); 16] = [
     ("??=", "??"),
 ];
 
-/// Operators between two values, and how tightly they bind.
-const BETWEEN: [(&str, u8); 24] = [
+/// Binary operators and their precedence.
+const BINARY: [(&str, u8); 24] = [
     ("??", 1),
     ("||", 2),
     ("&&", 3),
@@ -56,7 +56,7 @@ const BETWEEN: [(&str, u8); 24] = [
 ];
 
 impl Parser<'_> {
-    /// One or more with commas: the last is the value.
+    /// One or more expressions with commas: the last is the value.
     pub(super) fn expression(&mut self) -> Option<Expression> {
         let mut value = self.assignment()?;
         let mut count = 0;
@@ -77,7 +77,7 @@ impl Parser<'_> {
             }
             let target = parser.choice()?;
             let Token::Sign(sign) = parser.token() else { return Some(target) };
-            let Some((_, operator)) = ASSIGNING.iter().find(|(written, _)| written == sign) else {
+            let Some((_, operator)) = ASSIGNMENTS.iter().find(|(written, _)| written == sign) else {
                 return Some(target);
             };
             parser.advance();
@@ -86,7 +86,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `x => ...`, `(a, b) => ...`, `async () => ...`; the outer `None` where there is none.
+    /// `x => ...`, `(a, b) => ...`, `async () => ...`; the outer `None` if there is no function.
     fn arrow_function(&mut self) -> Option<Option<Expression>> {
         let begin = self.at;
         let is_async = self.is_word("async") && !matches!(self.ahead(1), Token::Sign("=>" | "," | ")" | "."));
@@ -140,7 +140,7 @@ impl Parser<'_> {
     }
 
     fn choice(&mut self) -> Option<Expression> {
-        let test = self.between(1)?;
+        let test = self.binary(1)?;
         if !self.take_sign("?") {
             return Some(test);
         }
@@ -156,22 +156,22 @@ impl Parser<'_> {
             Token::Name(name) => name.as_str(),
             _ => return None,
         };
-        BETWEEN.iter().find(|(operator, _)| *operator == written).copied()
+        BINARY.iter().find(|(operator, _)| *operator == written).copied()
     }
 
-    fn between(&mut self, least: u8) -> Option<Expression> {
+    fn binary(&mut self, least: u8) -> Option<Expression> {
         self.deeper(|parser| {
             let mut left = parser.unary()?;
             let mut count = 0;
-            while let Some((operator, strength)) =
-                parser.operator().filter(|(_, strength)| *strength >= least)
+            while let Some((operator, precedence)) =
+                parser.operator().filter(|(_, precedence)| *precedence >= least)
             {
                 count += 1;
                 if count > LONGEST_CHAIN {
                     return None;
                 }
                 parser.advance();
-                let right = parser.between(strength + 1)?;
+                let right = parser.binary(precedence + 1)?;
                 left = Expression::Binary(operator, Box::new(left), Box::new(right));
             }
             Some(left)
@@ -212,7 +212,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Members, places and calls.
+    /// Members, indexes and calls.
     fn postfix(&mut self) -> Option<Expression> {
         let mut value = if self.take_word("new") {
             let mut target = self.primary()?;
@@ -241,7 +241,7 @@ impl Parser<'_> {
                 self.expect_sign("]")?;
                 Expression::Index(Box::new(value), Box::new(place))
             } else if matches!(self.token(), Token::Template(..)) {
-                // http.url`...`: the text is what counts.
+                // http.url`...`: only the text is used.
                 let template = self.primary()?;
                 Expression::Call(Box::new(value), vec![template])
             } else {
@@ -284,11 +284,11 @@ impl Parser<'_> {
             }
             Token::Template(texts, sources) => {
                 self.advance();
-                let mut holes = Vec::new();
+                let mut expressions = Vec::new();
                 for (source, line) in sources {
-                    holes.push(self.deeper(|parser| hole(&source, line, parser.depth))?);
+                    expressions.push(self.deeper(|parser| template_expression(&source, line, parser.depth))?);
                 }
-                Some(Expression::Template(texts, holes))
+                Some(Expression::Template(texts, expressions))
             }
             Token::Sign("(") => {
                 self.advance();
@@ -330,8 +330,8 @@ fn step(operator: &str, target: Expression) -> Expression {
 }
 
 /// The expression in a template.
-fn hole(source: &str, line: usize, depth: usize) -> Option<Expression> {
-    // In brackets, so that an object is no block.
+fn template_expression(source: &str, line: usize, depth: usize) -> Option<Expression> {
+    // In parentheses, so that an object is not parsed as a block.
     let mut found = parse_at(&format!("({source}\n)"), line, depth).ok()?;
     match (found.pop()?.kind, found.is_empty()) {
         (Kind::Expression(value), true) => Some(value),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_bind_as_they_should() {
+    fn operators_have_their_precedence() {
         let Kind::Expression(Expression::Binary("||", left, _)) = one("a.b(1)[2] === -3 + 4 * 5 && !c || d")
         else {
             panic!()
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_of_today_are_understood() {
+    fn current_syntax_is_supported() {
         for text in [
             "import http, { get as fetch } from 'k6/http'",
             "export default async function main({ token, ...rest }, [a, , b] = [1, 2, 3]) { await f(token) }",
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_ends_with_its_line() {
+    fn an_unsupported_statement_ends_with_its_line() {
         let found = parse("class A {\n  b() {}\n}\nf()\nlet x: number = 1\n}\ng()").expect("a script");
         let lines: Vec<(usize, bool)> =
             found.iter().map(|statement| (statement.line, statement.kind == Kind::Unknown)).collect();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_and_not_followed() {
+    fn deep_nesting_is_refused() {
         for (open, close) in [("(", ")"), ("[", "]"), ("{", "}"), ("`${", "}`"), ("f(() => ", ")"), ("!", "")]
         {
             let text = format!("{}1{}", open.repeat(5_000), close.repeat(5_000));

@@ -1,7 +1,7 @@
-//! The part of JavaScript that scripts of load tools use: from text to a tree, without running it.
+//! A parser for the subset of JavaScript that scripts of load tools use.
 //!
-//! [`tokens`] cuts the text, [`parser`] makes statements of it ([`syntax`]). A statement that is not
-//! supported is kept with its place, and the following ones are read.
+//! [`tokens`] splits the text into tokens, [`parser`] makes statements of them ([`syntax`]). A statement that
+//! is not supported is stored with its position, and the following ones are parsed.
 
 mod expressions;
 mod parser;

@@ -1,23 +1,23 @@
-//! Statements. The reader of the script reports statements that are not supported, with their line.
+//! Parses statements. The interpreter reports statements that are not supported, with their line.
 
 use super::syntax::{Binding, Expression, Function, Key, Kind, Statement};
-use super::tokens::{Placed, Token, tokens};
+use super::tokens::{PositionedToken, Token, tokens};
 use std::rc::Rc;
 
-/// How deep statements and expressions may be nested.
+/// The maximum depth of nested statements and expressions.
 const MAXIMUM_DEPTH: usize = 300;
-/// The longest script.
+/// The maximum length of a script.
 const MAXIMUM_BYTES: usize = 4 << 20;
 
-/// Reads a script; an error is a sentence with the line.
+/// Parses a script; an error has the line.
 pub(crate) fn parse(text: &str) -> Result<Vec<Statement>, String> {
     parse_at(text, 1, 0)
 }
 
-/// Reads a part of a script that begins in a line.
+/// Parses a part of a script that begins at this line.
 pub(super) fn parse_at(text: &str, first_line: usize, depth: usize) -> Result<Vec<Statement>, String> {
     if text.len() > MAXIMUM_BYTES {
-        return Err(format!("a script of more than {MAXIMUM_BYTES} bytes is not read"));
+        return Err(format!("the script has more than {MAXIMUM_BYTES} bytes"));
     }
     let tokens = tokens(text, first_line).map_err(|(line, what)| format!("line {line}: {what}"))?;
     let mut parser = Parser { text, tokens, at: 0, depth };
@@ -30,7 +30,7 @@ pub(super) fn parse_at(text: &str, first_line: usize, depth: usize) -> Result<Ve
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
-    pub(super) tokens: Vec<Placed>,
+    pub(super) tokens: Vec<PositionedToken>,
     pub(super) at: usize,
     pub(super) depth: usize,
 }
@@ -40,8 +40,8 @@ impl Parser<'_> {
         &self.placed().token
     }
 
-    pub(super) fn placed(&self) -> &Placed {
-        // The last token is the end, and is never passed.
+    pub(super) fn placed(&self) -> &PositionedToken {
+        // The last token is the end; the position never passes it.
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
@@ -64,18 +64,18 @@ impl Parser<'_> {
     }
 
     pub(super) fn take_sign(&mut self, sign: &str) -> bool {
-        let is_there = self.is_sign(sign);
-        if is_there {
+        let exists = self.is_sign(sign);
+        if exists {
             self.advance();
         }
-        is_there
+        exists
     }
 
     pub(super) fn expect_sign(&mut self, sign: &str) -> Option<()> {
         self.take_sign(sign).then_some(())
     }
 
-    /// After one of several in brackets: a comma, or the bracket that closes.
+    /// Reads the comma after an element in brackets, or checks for the closing bracket.
     pub(super) fn comma_before(&mut self, close: &str) -> Option<()> {
         (self.take_sign(",") || self.is_sign(close)).then_some(())
     }
@@ -85,11 +85,11 @@ impl Parser<'_> {
     }
 
     pub(super) fn take_word(&mut self, word: &str) -> bool {
-        let is_there = self.is_word(word);
-        if is_there {
+        let exists = self.is_word(word);
+        if exists {
             self.advance();
         }
-        is_there
+        exists
     }
 
     pub(super) fn name(&mut self) -> Option<String> {
@@ -109,7 +109,7 @@ impl Parser<'_> {
         found
     }
 
-    /// A statement; where it is not understood, its place, and its end is looked for.
+    /// Parses a statement. If it is not supported, stores its position and skips to its end.
     fn statement_or_unknown(&mut self) -> Option<Statement> {
         let (begin, depth) = (self.at, self.depth);
         let (line, from) = (self.placed().line, self.placed().begin);
@@ -124,7 +124,7 @@ impl Parser<'_> {
         Some(Statement { line, source, kind })
     }
 
-    /// To the end of the statement: a semicolon, a line's end where no bracket is open, a closing bracket.
+    /// Skips to the end of the statement: a semicolon, a line end outside brackets, or a closing bracket.
     fn skip_statement(&mut self) {
         let (begin, mut open) = (self.at, 0usize);
         while !self.is_at_end() {
@@ -134,7 +134,7 @@ impl Parser<'_> {
             match self.token() {
                 Token::Sign("(" | "[" | "{") => open += 1,
                 Token::Sign(")" | "]" | "}") if open == 0 => {
-                    // A closing bracket without an opening one is skipped, so that reading continues.
+                    // A closing bracket without an opening one is skipped, so that parsing continues.
                     if self.at == begin {
                         self.advance();
                     }
@@ -273,7 +273,7 @@ impl Parser<'_> {
             let default = parser.assignment()?;
             Some(match binding {
                 Binding::Name(name, _) => Binding::Name(name, Some(default)),
-                // What is given is what counts.
+                // The argument is assumed to be given.
                 other => other,
             })
         })
@@ -502,7 +502,7 @@ impl Parser<'_> {
         Some(Kind::Block(body))
     }
 
-    /// The fields of an object whose brace is behind.
+    /// Parses the fields of an object after its opening brace.
     pub(super) fn object(&mut self) -> Option<Expression> {
         let mut fields = Vec::new();
         while !self.take_sign("}") {

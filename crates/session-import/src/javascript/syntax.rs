@@ -1,4 +1,4 @@
-//! The tree of a script.
+//! The syntax tree of a script.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ pub(crate) enum Expression {
     Template(Vec<String>, Vec<Expression>),
     Number(f64),
     Name(String),
-    /// The inside of a regular expression.
+    /// The pattern of a regular expression.
     Pattern(String),
     List(Vec<Expression>),
     Object(Vec<(Key, Expression)>),
@@ -24,7 +24,7 @@ pub(crate) enum Expression {
     Binary(&'static str, Box<Expression>, Box<Expression>),
     /// `condition ? yes : no`
     Choice(Box<Expression>, Box<Expression>, Box<Expression>),
-    /// What is assigned to, the operator before `=`, and the value.
+    /// The target of an assignment, the operator before `=`, and the value.
     Assign(Box<Expression>, &'static str, Box<Expression>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Statement {
 pub(crate) enum Kind {
     Expression(Expression),
     Declare(Vec<(Binding, Option<Expression>)>),
-    /// A function with a name; `is_default` where the script exports it as its own.
+    /// A function with a name; `is_default` if it is the default export.
     Function {
         name: String,
         function: Rc<Function>,
@@ -71,7 +71,7 @@ pub(crate) enum Kind {
     },
     /// `export default EXPRESSION`
     Default(Expression),
-    /// Names that are imported, as (name there, name here), and from where.
+    /// Imported names as (exported name, local name), and the module.
     Import(Vec<(String, String)>, String),
     If(Expression, Vec<Statement>, Vec<Statement>),
     Block(Vec<Statement>),
@@ -90,6 +90,6 @@ pub(crate) enum Kind {
     Continue,
     Throw,
     Empty,
-    /// Not understood.
+    /// A statement that is not supported.
     Unknown,
 }

@@ -13,16 +13,16 @@ pub(super) enum Token {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
+pub(super) struct PositionedToken {
     pub(super) token: Token,
     pub(super) line: usize,
-    /// A line ends between the token before it and this one.
+    /// There is a line end between the previous token and this one.
     pub(super) is_after_line_end: bool,
     pub(super) begin: usize,
     pub(super) end: usize,
 }
 
-/// Longer signs are before their prefixes.
+/// The operators and punctuators; longer ones are before their prefixes.
 const SIGNS: [&str; 57] = [
     ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=",
     ">=", "&&", "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>",
@@ -30,21 +30,21 @@ const SIGNS: [&str; 57] = [
     "?", ":", "=", ".",
 ];
 
-/// Cuts a script; an error has the line.
-pub(super) fn tokens(text: &str, first_line: usize) -> Result<Vec<Placed>, (usize, String)> {
-    let mut cutter = Cutter { text, at: 0, line: first_line, found: Vec::new() };
-    while cutter.next()? {}
-    Ok(cutter.found)
+/// Splits a script into tokens; an error has the line.
+pub(super) fn tokens(text: &str, first_line: usize) -> Result<Vec<PositionedToken>, (usize, String)> {
+    let mut lexer = Lexer { text, at: 0, line: first_line, found: Vec::new() };
+    while lexer.next()? {}
+    Ok(lexer.found)
 }
 
-struct Cutter<'a> {
+struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: usize,
-    found: Vec<Placed>,
+    found: Vec<PositionedToken>,
 }
 
-impl Cutter<'_> {
+impl Lexer<'_> {
     fn rest(&self) -> &str {
         &self.text[self.at..]
     }
@@ -66,7 +66,7 @@ impl Cutter<'_> {
             '/' if self.is_pattern_here() => self.pattern()?,
             _ => {
                 let Some(sign) = SIGNS.iter().find(|sign| self.rest().starts_with(**sign)) else {
-                    return Err((line, format!("the character {letter:?} stands where none can")));
+                    return Err((line, format!("unexpected character {letter:?}")));
                 };
                 // `a?.5:b` is a choice.
                 let sign = if *sign == "?." && self.rest()[2..].starts_with(|c: char| c.is_ascii_digit()) {
@@ -83,7 +83,7 @@ impl Cutter<'_> {
     }
 
     fn push(&mut self, token: Token, line: usize, begin: usize, is_after_line_end: bool) {
-        self.found.push(Placed { token, line, is_after_line_end, begin, end: self.at });
+        self.found.push(PositionedToken { token, line, is_after_line_end, begin, end: self.at });
     }
 
     fn skip_space(&mut self) {
@@ -171,7 +171,7 @@ impl Cutter<'_> {
                 _ => {}
             }
         }
-        Err((self.line, "a regular expression has no end".to_string()))
+        Err((self.line, "unterminated regular expression".to_string()))
     }
 
     fn quoted(&mut self, quote: char) -> Result<Token, (usize, String)> {
@@ -180,7 +180,7 @@ impl Cutter<'_> {
         let mut text = String::new();
         loop {
             match self.rest().chars().next() {
-                None | Some('\n') => return Err((line, "a text has no end".to_string())),
+                None | Some('\n') => return Err((line, "unterminated string".to_string())),
                 Some('\\') => self.escaped(&mut text),
                 Some(letter) => {
                     self.at += letter.len_utf8();
@@ -193,7 +193,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// The character that an escape sequence means.
+    /// Appends the character of an escape sequence.
     fn escaped(&mut self, text: &mut String) {
         self.at += 1;
         let Some(letter) = self.rest().chars().next() else { return };
@@ -236,7 +236,7 @@ impl Cutter<'_> {
         loop {
             let rest = self.rest();
             if let Some(inside) = rest.strip_prefix("${") {
-                let length = end_of_hole(inside).ok_or((line, "a template has no end".to_string()))?;
+                let length = end_of_expression(inside).ok_or((line, "unterminated template".to_string()))?;
                 let source = inside[..length].to_string();
                 sources.push((source, self.line));
                 self.line += inside[..length].matches('\n').count();
@@ -245,7 +245,7 @@ impl Cutter<'_> {
                 continue;
             }
             match rest.chars().next() {
-                None => return Err((line, "a template has no end".to_string())),
+                None => return Err((line, "unterminated template".to_string())),
                 Some('\\') => self.escaped(&mut text),
                 Some(letter) => {
                     self.at += letter.len_utf8();
@@ -261,13 +261,13 @@ impl Cutter<'_> {
     }
 }
 
-/// The place of the brace that ends an expression in a template.
-fn end_of_hole(text: &str) -> Option<usize> {
+/// The position of the brace that ends an expression in a template.
+fn end_of_expression(text: &str) -> Option<usize> {
     let (mut depth, mut quotes, mut letters) = (0usize, Vec::new(), text.char_indices().peekable());
     while let Some((at, letter)) = letters.next() {
         match (quotes.last().copied(), letter) {
             (Some(_), '\\') => _ = letters.next(),
-            // A template in a template: its own holes are skipped with their braces.
+            // A nested template: its expressions are skipped with their braces.
             (Some('`'), '$') if letters.peek().is_some_and(|(_, next)| *next == '{') => {
                 letters.next();
                 quotes.push('{');

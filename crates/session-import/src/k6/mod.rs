@@ -1,6 +1,6 @@
 //! k6 scripts, their HTTP subset: the requests of the default function, or of those of the scenarios, in
-//! order as sessions, with checks, pauses, and values that are taken from answers. Other parts are reported
-//! with their line.
+//! order as sessions, with checks, pauses, and values that are extracted from answers. Other parts are
+//! reported with their line.
 //!
 //! The script is evaluated once ([`crate::evaluate`]); [`requests`] has the functions of k6/http, [`options`]
 //! converts the options to those of `touchstone load`.
@@ -26,13 +26,13 @@ pub fn read(text: &str) -> Result<Draft, String> {
     if let Some(default) = default {
         interpreter.define_global("default", default);
     }
-    // What the script sends before the default function is called is sent once, by no user.
+    // Requests outside the default function are sent once and are not part of a user's session.
     interpreter.requests.clear();
     let scenarios = options::read(&mut interpreter);
     let mut draft = Draft { cookies: true, ..Draft::default() };
     for scenario in &scenarios {
         let Some(function) = interpreter.global(&scenario.function) else {
-            interpreter.notes.push(format!("there is no function {} in it", scenario.function));
+            interpreter.notes.push(format!("the script has no function {}", scenario.function));
             continue;
         };
         interpreter.pause_s = 0.0;
@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
         let has_function = scenarios.iter().any(|scenario| interpreter.global(&scenario.function).is_some());
         return Err(if has_function {
             let notes = interpreter.notes.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
-            format!("there is no request in it that could be taken over ({notes})")
+            format!("no request of it can be imported ({notes})")
         } else {
             "there is no `export default function` in it, and no scenario with another".to_string()
         });
@@ -55,7 +55,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
     draft.notes = interpreter.notes;
     for (file, columns) in interpreter.files {
         draft.notes.push(format!(
-            "put the file {file} beside the sessions, with the columns {}",
+            "copy the file {file} to the directory of the sessions, with the columns {}",
             columns.join(", ")
         ));
         draft.data.push((file, columns));
@@ -64,7 +64,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
     Ok(draft)
 }
 
-/// The requests of a user: those of `setup` only where their answers are used.
+/// The requests of a user, with those of `setup` if their answers are used.
 fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<DraftRequest> {
     let data = match interpreter.global("setup") {
         Some(setup @ Value::Function(..)) => interpreter.call_value(&setup, Vec::new()),
@@ -74,7 +74,7 @@ fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<DraftRequest>
     let paused = std::mem::take(&mut interpreter.pause_s);
     interpreter.call_value(function, vec![data]);
     let mut requests = std::mem::take(&mut interpreter.requests);
-    // A value that only `setup` itself uses is no reason to keep it.
+    // Variables that only `setup` uses are not counted.
     let used: Vec<String> = requests[of_setup..].iter().flat_map(DraftRequest::uses).collect();
     let is_used = requests[..of_setup].iter().any(|request| used.iter().any(|name| request.takes(name)));
     if is_used {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!((&gone.method[..], &gone.path[..]), ("DELETE", "${next}"));
         assert_eq!(more.path, "/more");
         for said in [
-            "the options are those of: load --clients 20 --duration 30s",
+            "the options correspond to: load --clients 20 --duration 30s",
             "line 9: left out: the parameter tags",
             "line 10: left out: the check \"fast\"",
             "line 19: left out: http.get('https://other.example/')",
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// The features of present scripts.
+    /// The features of current scripts.
     #[test]
     fn functions_loops_forms_and_batches_are_followed() {
         let text = "import http from 'k6/http';\nimport { check, group, sleep } from 'k6';\n\
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_script_is_told() {
+    fn other_files_are_refused() {
         for text in ["", "export default function () {", "export default function () { }"] {
             assert!(read(text).is_err(), "{text}");
         }

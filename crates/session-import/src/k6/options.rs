@@ -3,12 +3,12 @@
 use crate::evaluate::Interpreter;
 use crate::evaluate::values::{Value, number_text, plain};
 
-/// What drives a session.
+/// A scenario: the function of a session, and its share of the load.
 pub(super) struct Scenario {
     pub(super) name: String,
     /// The function that its users run.
     pub(super) function: String,
-    /// Users, or arrivals: what its share is taken from.
+    /// The number of users or arrivals, which determines its share.
     pub(super) weight: f64,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn read(interpreter: &mut Interpreter) -> Vec<Scenario> {
                         interpreter.redirects = most.clamp(0.0, 20.0) as u32;
                     }
                 }
-                // Of k6's own output, or what sessions do by themselves.
+                // Options for the output of k6, or for the default behaviour of sessions.
                 "summaryTrendStats"
                 | "discardResponseBodies"
                 | "systemTags"
@@ -51,7 +51,7 @@ pub(super) fn read(interpreter: &mut Interpreter) -> Vec<Scenario> {
         }
     }
     if !words.is_empty() {
-        interpreter.notes.push(format!("the options are those of: load {}", words.join(" ")));
+        interpreter.notes.push(format!("the options correspond to: load {}", words.join(" ")));
     }
     if scenarios.is_empty() {
         return vec![Scenario { name: "default".into(), function: "default".into(), weight: 1.0 }];
@@ -94,7 +94,7 @@ fn seconds(text: &str) -> Option<f64> {
     Some(seconds)
 }
 
-/// `1m30s` is one time in k6 and two words here.
+/// The text of a time for `touchstone load`, which does not support combined units such as `1m30s`.
 fn time(text: &str) -> String {
     match seconds(text) {
         None => text.to_string(),
@@ -103,7 +103,7 @@ fn time(text: &str) -> String {
     }
 }
 
-/// Clients and time as the options themselves or a scenario state them.
+/// The options for clients and time, from the options or from a scenario.
 fn load(interpreter: &Interpreter, object: &Value) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(stages) =
@@ -124,7 +124,7 @@ fn duration(interpreter: &Interpreter, object: &Value) -> Option<String> {
     text(interpreter, object, "duration").map(|duration| format!("--duration {}", time(&duration)))
 }
 
-/// Ramps from a start over the targets.
+/// The stages of ramps from a start value to each target.
 fn stages(interpreter: &Interpreter, object: &Value, start: f64, factor: f64) -> Option<String> {
     let list = interpreter.field(object, "stages")?;
     let mut from = start * factor;
@@ -134,7 +134,7 @@ fn stages(interpreter: &Interpreter, object: &Value, start: f64, factor: f64) ->
         let duration = time(&text(interpreter, &stage, "duration")?);
         let range =
             if from == to { number_text(to) } else { format!("{}-{}", number_text(from), number_text(to)) };
-        // A stage of no time is a step.
+        // A stage without duration is a step.
         if !["0s", "0ms"].contains(&duration.as_str()) {
             parts.push(format!("{duration}:{range}"));
         }
@@ -172,7 +172,7 @@ fn read_scenario(interpreter: &Interpreter, name: &str, scenario: &Value) -> (Sc
     (Scenario { name: name.to_string(), function, weight }, words)
 }
 
-/// `{ http_req_duration: ['p(95)<500', 'avg<200'] }`: a run fails where the opposite is true.
+/// `{ http_req_duration: ['p(95)<500', 'avg<200'] }`: a run fails if the opposite is true.
 fn thresholds(interpreter: &mut Interpreter, thresholds: &Value, words: &mut Vec<String>) {
     for (metric, list) in interpreter.fields(thresholds).unwrap_or_default() {
         let list = interpreter.elements(&list).unwrap_or_else(|| vec![list]);
@@ -199,7 +199,7 @@ fn threshold(metric: &str, written: &str) -> Option<String> {
     let measure = &plain[..at];
     let is_or_equal = plain[at + 1..].starts_with('=');
     let limit: f64 = plain[at + 1 + usize::from(is_or_equal)..].parse().ok()?;
-    // It holds where this is not true.
+    // The threshold is met if this is not true.
     let opposite = match (plain[at..].starts_with('<'), is_or_equal) {
         (true, false) => ">=",
         (true, true) => ">",
@@ -217,7 +217,7 @@ fn threshold(metric: &str, written: &str) -> Option<String> {
         "http_reqs" if measure == "count" => {
             return Some(format!("requests{opposite}{}", number_text(limit)));
         }
-        // A check that is not met is an error of its request.
+        // A failed check is an error of its request.
         "checks" if measure == "rate" => {
             let turned = if opposite.starts_with('<') { ">" } else { "<" };
             let equal = if opposite.ends_with('=') { "=" } else { "" };

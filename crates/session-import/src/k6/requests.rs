@@ -2,13 +2,13 @@
 
 use crate::draft::DraftRequest;
 use crate::evaluate::Interpreter;
-use crate::evaluate::values::{Claim, Value, literal, plain};
+use crate::evaluate::values::{Condition, Value, literal, plain};
 use crate::postman::{sendable, split};
 use crate::variables::{PREDEFINED, form_text};
 use base64::Engine as _;
 use std::collections::BTreeSet;
 
-/// More statuses than this are not listed.
+/// The maximum number of statuses in a list.
 const MOST_STATUSES: usize = 20;
 
 impl Interpreter {
@@ -18,7 +18,7 @@ impl Interpreter {
         let method = match function {
             "get" | "head" | "options" | "post" | "put" | "patch" | "del" => function,
             "request" | "asyncRequest" => {
-                let Some(Value::Text(method)) = arguments.first() else { return Some(self.missed()) };
+                let Some(Value::Text(method)) = arguments.first() else { return Some(self.omit()) };
                 let method = plain(method).unwrap_or_default();
                 return Some(self.request(&method, &arguments[1..], true));
             }
@@ -30,22 +30,22 @@ impl Interpreter {
         Some(self.request(method, arguments, has_body))
     }
 
-    /// `http.batch([...])`: one after the other.
+    /// `http.batch([...])`: the requests, one after another.
     fn batch(&mut self, requests: Option<&Value>) -> Value {
-        let Some(requests) = requests else { return self.missed() };
+        let Some(requests) = requests else { return self.omit() };
         let named = self.fields(requests);
         let elements = match (&named, self.elements(requests)) {
             (Some(fields), _) => fields.iter().map(|(_, request)| request.clone()).collect(),
             (None, Some(elements)) => elements,
-            (None, None) => return self.missed(),
+            (None, None) => return self.omit(),
         };
-        self.note("the requests of a batch are made one after the other");
+        self.note("the requests of a batch are sent one after another");
         let mut answers = Vec::new();
         for request in elements {
             let answer = if let Some(list) = self.elements(&request) {
                 match list.first().and_then(Value::plain_text) {
                     Some(method) => self.request(&method, &list[1..], true),
-                    None => self.missed(),
+                    None => self.omit(),
                 }
             } else if self.fields(&request).is_some() {
                 let method = self.field(&request, "method").and_then(|method| method.plain_text());
@@ -70,9 +70,9 @@ impl Interpreter {
     }
 
     fn request(&mut self, method: &str, arguments: &[Value], has_body: bool) -> Value {
-        let Some(url) = arguments.first().and_then(|url| self.text(url)) else { return self.missed() };
+        let Some(url) = arguments.first().and_then(|url| self.text(url)) else { return self.omit() };
         let (url, credentials) = without_credentials(&url);
-        let Some(path) = self.path_at_server(&url) else { return self.missed() };
+        let Some(path) = self.path_at_server(&url) else { return self.omit() };
         let mut request = DraftRequest {
             name: format!("line {}", self.line),
             method: method.to_ascii_uppercase(),
@@ -95,9 +95,9 @@ impl Interpreter {
         Value::Answer(self.requests.len() - 1)
     }
 
-    /// The path of a URL of the server; `None`: it is another's, or not known.
+    /// The path of a URL of the server; `None`: the URL is of another server, or not known.
     fn path_at_server(&mut self, url: &str) -> Option<String> {
-        // `${__ENV.BASE_URL}/path`: the server is the one that `touchstone load` is given.
+        // `${__ENV.BASE_URL}/path`: the server is the URL of `touchstone load`.
         let variable = url.strip_prefix("${").and_then(|rest| rest.split_once('}'));
         if variable.is_some_and(|(name, _)| self.is_taken(name)) {
             return Some(url.to_string());
@@ -111,7 +111,9 @@ impl Interpreter {
             }
             if self.environment_origin.is_none() {
                 self.environment_origin = Some(name.to_string());
-                self.notes.push(format!("{name} of the environment is the URL that load is given"));
+                self.notes.push(format!(
+                    "the environment variable {name} is replaced by the URL of the load command"
+                ));
             }
             return Some(if rest.starts_with('/') { rest.to_string() } else { format!("/{rest}") });
         }
@@ -122,7 +124,7 @@ impl Interpreter {
         (*self.origin.get_or_insert_with(|| origin.clone()) == origin).then_some(path)
     }
 
-    /// Whether a name is that of a value of an answer, or of a file.
+    /// Whether a name is that of a variable from an answer or from a file.
     fn is_taken(&self, name: &str) -> bool {
         PREDEFINED.contains(&name)
             || self.files.values().flatten().any(|column| column == name)
@@ -136,7 +138,7 @@ impl Interpreter {
                 ("headers", _) => {
                     for (name, value) in self.fields(&value).unwrap_or_default() {
                         match self.text(&value).filter(|value| !value.contains(['\n', '\r'])) {
-                            // The server is the one that is loaded.
+                            // The load engine sends the Host field.
                             Some(_) if name.eq_ignore_ascii_case("host") => {
                                 self.note("left out: the header field Host");
                             }
@@ -196,46 +198,46 @@ impl Interpreter {
         }
         match self.text(body) {
             Some(text) => request.body = Some(text),
-            None => self.note("left out: the body, which is not known before"),
+            None => self.note("left out: the body, which is not known before the run"),
         }
     }
 
     /// `check(res, { 'is 200': (r) => r.status === 200 })`
     pub(crate) fn check(&mut self, answer: &Value, checks: Option<&Value>) -> Value {
-        let Some(checks) = checks.and_then(|checks| self.fields(checks)) else { return self.missed() };
+        let Some(checks) = checks.and_then(|checks| self.fields(checks)) else { return self.omit() };
         for (name, function) in checks {
-            let outer = std::mem::take(&mut self.has_missed);
+            let outer = std::mem::take(&mut self.has_omission);
             let value = match &function {
                 Value::Function(..) => self.call_value(&function, vec![answer.clone()]),
                 value => value.clone(),
             };
-            self.has_missed = outer;
+            self.has_omission = outer;
             if !self.require_value(&value) {
                 self.note(&format!("left out: the check {name:?}"));
             }
         }
-        // It is taken as met.
+        // It is assumed to succeed.
         Value::Bool(true)
     }
 
-    /// A value must be true: a condition on an answer, or a known value; false if a session cannot express
-    /// it.
+    /// Requires that a value is true: a condition for an answer, or a known value. Returns false if a session
+    /// cannot express it.
     pub(crate) fn require_value(&mut self, value: &Value) -> bool {
-        match self.claim(value) {
-            Some(claim) => self.require(&claim),
+        match self.condition_of(value) {
+            Some(condition) => self.require(&condition),
             None => matches!(value, Value::Bool(true)),
         }
     }
 
-    /// A condition on an answer; false if a session cannot express it.
-    pub(crate) fn require(&mut self, claim: &Claim) -> bool {
-        let Some(request) = self.requests.get_mut(claim.request) else { return false };
-        for words in &claim.asserts {
+    /// Requires a condition for an answer. Returns false if a session cannot express it.
+    pub(crate) fn require(&mut self, condition: &Condition) -> bool {
+        let Some(request) = self.requests.get_mut(condition.request) else { return false };
+        for words in &condition.asserts {
             if !request.assert.contains(words) {
                 request.assert.push(words.clone());
             }
         }
-        let Some(statuses) = &claim.statuses else { return true };
+        let Some(statuses) = &condition.statuses else { return true };
         let usual: BTreeSet<u16> = (200..400).collect();
         if statuses.is_superset(&usual) {
             return true;
@@ -246,13 +248,13 @@ impl Interpreter {
             request.status.dedup();
             return !statuses.is_empty();
         }
-        // 200 to 299 are all of 200 to 399 where redirects are followed.
+        // If redirects are followed, 200 to 399 is the same as 200 to 299.
         let success: BTreeSet<u16> = (200..300).collect();
         *statuses == success && request.redirects > 0
     }
 }
 
-/// `http://user:password@host/`: the URL without them, and them.
+/// Splits `http://user:password@host/` into the URL without credentials and the credentials.
 fn without_credentials(url: &str) -> (String, Option<String>) {
     let Some((scheme, rest)) = url.split_once("://") else { return (url.to_string(), None) };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -1,10 +1,9 @@
-//! Fuzzes queries on answers: a query finds a value or not, and a value that it finds can be put into a
-//! request.
+//! Fuzzes queries on answers: a found value can be inserted into a request.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use touchstone_session::{
-    AnswerView, ExtractPlan, Place, Script, ScriptPlan, Start, StepMemory, StepPlan, Template,
+    AnswerView, ExtractPlan, RequestPart, Script, ScriptPlan, Start, StepCache, StepPlan, Template,
     resolve_location,
 };
 
@@ -20,18 +19,17 @@ fuzz_target!(|input: (&str, &str, &[u8], &[u8])| {
     let mut state = script.new_state();
     script.begin(&mut state, &Start { client: 0, clients: 1, random: 1 });
     let names = [&b"set-cookie"[..], b"location"];
-    let fields: Vec<(Vec<u8>, Vec<u8>)> =
-        names.iter().map(|name| (name.to_vec(), field.to_vec())).collect();
+    let fields: Vec<(Vec<u8>, Vec<u8>)> = names.iter().map(|name| (name.to_vec(), field.to_vec())).collect();
     let answer = AnswerView { fields: &fields, body };
     state.take_cookies(&answer, 0, b"/a/b", 1_700_000_000);
-    let mut memory = StepMemory::default();
-    let taken = step.take(&answer, &mut state, &mut memory);
-    // What is remembered is what would be found.
+    let mut cache = StepCache::default();
+    let taken = step.take(&answer, &mut state, &mut cache);
+    // The cached values are the values of the answer.
     let values = state.values.clone();
-    assert_eq!(step.take(&answer, &mut state, &mut memory), taken);
+    assert_eq!(step.take(&answer, &mut state, &mut cache), taken);
     assert_eq!(state.values, values);
     let number = |name: &str| script.variable(name);
-    let template = Template::compile("/${value}", Place::Target, number).expect("a good text");
+    let template = Template::compile("/${value}", RequestPart::Target, number).expect("a good text");
     let mut target = Vec::new();
     template.render(&state.values, &mut target);
     assert!(target.iter().all(u8::is_ascii_graphic));

@@ -1,6 +1,6 @@
-//! A machine with a disk that may do what disks do: be full, be read-only, fail, write a part, change a bit,
-//! and lose what was not synced at a power failure. Processes on it can be killed between any two operations,
-//! and in the middle of one.
+//! A machine with a disk that can have faults: it can be full or read-only, fail, write only a part, change a
+//! bit, and lose unsynced data at a power failure. Processes can be killed between two operations and during
+//! one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use touchstone_accelerator::disk::{Directory, StoredFile};
 
-use crate::chance;
+use crate::random;
 
 /// A machine.
 #[derive(Clone, Default)]
@@ -17,12 +17,12 @@ pub struct Machine(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// What processes see.
+    /// The files that processes see.
     names: BTreeMap<String, Arc<Mutex<FileContents>>>,
-    /// What is on the disk for certain, and the changes that are not.
+    /// The names that are synced to the disk, and the changes that are not.
     synced_names: BTreeMap<String, Arc<Mutex<FileContents>>>,
     unsynced_names: Vec<NameChange>,
-    is_there: bool,
+    exists: bool,
     start: u64,
     /// The process that has locked the directory.
     locked_by: Option<u64>,
@@ -35,14 +35,14 @@ enum NameChange {
     Remove(String),
 }
 
-/// What the disk does wrong at present.
+/// The present faults of the disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     /// The size of the disk in bytes; 0: no limit.
     pub most_bytes: usize,
-    /// Nothing can be written.
+    /// The disk is read-only.
     pub is_read_only: bool,
-    /// The percentage of writes that fail, perhaps with a part written.
+    /// The percentage of writes that fail, some of them after a part.
     pub failing_writes: u64,
     /// The percentage of reads that fail.
     pub failing_reads: u64,
@@ -82,14 +82,14 @@ impl FileContents {
         self.unsynced.push(change);
     }
 
-    /// What is left of it after a power failure: each change reached the disk, or did not, or in part.
+    /// Applies a power failure: each unsynced change is kept, lost, or kept in part.
     fn lose_power(&mut self) {
         let mut bytes = std::mem::take(&mut self.synced);
         for change in self.unsynced.drain(..) {
-            match (chance::below(3), change) {
+            match (random::below(3), change) {
                 (0, _) => {}
                 (1, Change::Write(at, written)) => {
-                    let length = chance::size(written.len() + 1);
+                    let length = random::size(written.len() + 1);
                     Change::Write(at, written[..length].to_vec()).apply(&mut bytes);
                 }
                 (_, change) => change.apply(&mut bytes),
@@ -111,7 +111,7 @@ impl Machine {
         self.0.lock().unwrap()
     }
 
-    /// A new process on it.
+    /// Starts a process.
     pub fn process(&self) -> Process {
         let mut state = self.state();
         state.last_process += 1;
@@ -123,18 +123,18 @@ impl Machine {
         self.state().faults = faults;
     }
 
-    /// Nothing is wrong from now on.
-    pub fn mend(&self) {
+    /// Removes all faults.
+    pub fn remove_faults(&self) {
         self.set_faults(Faults::default());
     }
 
-    /// A power failure, and a restart.
+    /// Applies a power failure, and a restart.
     pub fn lose_power(&self) {
         let mut state = self.state();
         let mut names = std::mem::take(&mut state.synced_names);
-        // Changes of names reach the disk in their order, some of them not at all.
+        // Changes of names reach the disk in their order; the last ones can be lost.
         let count = state.unsynced_names.len();
-        let reached = chance::size(count + 1);
+        let reached = random::size(count + 1);
         for change in state.unsynced_names.drain(..).take(reached) {
             match change {
                 NameChange::Set(name, contents) => _ = names.insert(name, contents),
@@ -146,43 +146,43 @@ impl Machine {
             contents.lose_power();
             contents.is_removed = false;
         }
-        chance::note(|| format!("machine: the power goes; {reached} of {count} changes of names are left"));
+        random::note(|| format!("machine: power failure; {reached} of {count} changes of names are kept"));
         state.synced_names.clone_from(&names);
         state.names = names;
         state.locked_by = None;
         state.start += 1;
     }
 
-    /// Another program removes the directory, or a file in it.
-    pub fn take_away(&self, name: Option<&str>) {
+    /// Removes the directory or a file, as another program does.
+    pub fn remove_externally(&self, name: Option<&str>) {
         let mut state = self.state();
         let names: Vec<String> = state.names.keys().cloned().collect();
         for other in names.into_iter().filter(|other| name.is_none_or(|name| name == other)) {
             state.remove(&other);
         }
         if name.is_none() {
-            state.is_there = false;
+            state.exists = false;
             state.locked_by = None;
         }
     }
 
-    /// A bit of a file changes.
-    pub fn flip(&self) {
+    /// Changes a bit of a file.
+    pub fn flip_bit(&self) {
         let state = self.state();
-        let place = chance::size(state.names.len());
+        let place = random::size(state.names.len());
         let Some((name, contents)) = state.names.iter().nth(place) else { return };
         let mut contents = contents.lock().unwrap();
         let length = contents.bytes.len();
         if length > 0 {
-            let at = chance::size(length);
-            let bit = 1 << chance::below(8);
-            chance::note(|| format!("machine: a bit of {name} changes at {at} of {length}"));
+            let at = random::size(length);
+            let bit = 1 << random::below(8);
+            random::note(|| format!("machine: a bit of {name} changes at {at} of {length}"));
             let byte = contents.bytes[at] ^ bit;
             contents.change(Change::Write(at, vec![byte]));
         }
     }
 
-    /// The bytes of all files that hold responses.
+    /// The size of all files with responses.
     pub fn segment_bytes(&self) -> u64 {
         let state = self.state();
         let segments = state.names.iter().filter(|(name, _)| name.ends_with(".segment"));
@@ -212,15 +212,15 @@ pub struct Process {
 }
 
 struct ProcessState {
-    /// It is killed in the operation after this number.
+    /// The process is killed after this number of operations.
     operations_left: u64,
     is_dead: bool,
 }
 
-/// What becomes of an operation that changes something.
+/// The result of an operation that changes the disk.
 enum OperationResult {
     Done,
-    /// A part of it is done, and then this error occurs.
+    /// A part is done; then this error occurs.
     Part(io::ErrorKind),
     Refused(io::ErrorKind),
 }
@@ -230,16 +230,16 @@ fn dead() -> io::Error {
 }
 
 impl Process {
-    /// It will be killed in the middle of one of its next operations.
+    /// Kills the process during one of its next operations.
     pub fn kill_within(&self, operations: u64) {
-        self.state.lock().unwrap().operations_left = chance::below(operations);
+        self.state.lock().unwrap().operations_left = random::below(operations);
     }
 
     pub fn is_dead(&self) -> bool {
         self.state.lock().unwrap().is_dead
     }
 
-    /// Ends it now: its lock is free, and nothing that is dropped later changes anything.
+    /// Kills the process now: its lock is released, and values that are dropped later change nothing.
     pub fn kill(&self) {
         self.state.lock().unwrap().is_dead = true;
         self.unlock();
@@ -263,7 +263,7 @@ impl Process {
         }
         if state.operations_left == 0 {
             state.is_dead = true;
-            chance::note(|| format!("machine: process {} is killed within an operation", self.number));
+            random::note(|| format!("machine: process {} is killed during an operation", self.number));
             return OperationResult::Part(io::ErrorKind::Other);
         }
         if state.operations_left != u64::MAX {
@@ -272,13 +272,13 @@ impl Process {
         if faults.is_read_only {
             return OperationResult::Refused(io::ErrorKind::ReadOnlyFilesystem);
         }
-        if chance::percent(faults.failing_writes) {
-            return OperationResult::Part(chance::pick(&[io::ErrorKind::Other, io::ErrorKind::StorageFull]));
+        if random::percent(faults.failing_writes) {
+            return OperationResult::Part(random::pick(&[io::ErrorKind::Other, io::ErrorKind::StorageFull]));
         }
         OperationResult::Done
     }
 
-    /// A change of names: done, or not.
+    /// Whether a change of names is done; it is not done in part.
     fn may_change_names(&self, faults: Faults) -> io::Result<()> {
         match self.begin_change(faults) {
             OperationResult::Done => Ok(()),
@@ -298,14 +298,14 @@ impl Directory for Process {
 
     fn make(&self) -> io::Result<()> {
         self.check()?;
-        self.machine.state().is_there = true;
+        self.machine.state().exists = true;
         Ok(())
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
         self.check()?;
         let state = self.machine.state();
-        if !state.is_there {
+        if !state.exists {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(state.names.keys().cloned().collect())
@@ -313,7 +313,7 @@ impl Directory for Process {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn StoredFile>> {
         let mut state = self.machine.state();
-        if !state.is_there {
+        if !state.exists {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.may_change_names(state.faults)?;
@@ -344,7 +344,7 @@ impl Directory for Process {
         if let Some(replaced) = state.names.insert(to.to_string(), contents.clone()) {
             replaced.lock().unwrap().is_removed = true;
         }
-        // Both at once, as a file system does it.
+        // Both changes are atomic, as in a file system.
         state.unsynced_names.push(NameChange::Set(to.to_string(), contents));
         state.unsynced_names.push(NameChange::Remove(from.to_string()));
         Ok(())
@@ -352,7 +352,7 @@ impl Directory for Process {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.machine.state();
-        // Nothing is written but names: that works on a full disk.
+        // Only names are changed, which is possible on a full disk.
         let faults = Faults { failing_writes: 0, ..state.faults };
         self.may_change_names(faults)?;
         if state.remove(name) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
@@ -361,7 +361,7 @@ impl Directory for Process {
     fn sync(&self) -> io::Result<()> {
         self.check()?;
         let mut state = self.machine.state();
-        if chance::percent(state.faults.failing_syncs) {
+        if random::percent(state.faults.failing_syncs) {
             return Err(io::ErrorKind::Other.into());
         }
         state.unsynced_names.clear();
@@ -371,7 +371,7 @@ impl Directory for Process {
 
     fn lock(&self) -> io::Result<Option<Box<dyn Send>>> {
         let mut state = self.machine.state();
-        if !state.is_there {
+        if !state.exists {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.check()?;
@@ -383,7 +383,7 @@ impl Directory for Process {
     }
 
     fn start_of_machine(&self) -> Option<String> {
-        // No changed bit makes one of another, as it is with the identifiers that kernels choose.
+        // One changed bit does not convert one identifier into another, like the identifiers of kernels.
         Some(format!("{:016x}\n", self.machine.state().start.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 }
@@ -396,11 +396,11 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// A file that a process has open.
+/// An open file of a process.
 struct OpenFile {
     process: Process,
     contents: Arc<Mutex<FileContents>>,
-    /// Where the next bytes are appended.
+    /// The position of the next appended bytes.
     end: Mutex<usize>,
 }
 
@@ -411,12 +411,12 @@ impl std::fmt::Debug for OpenFile {
 }
 
 impl OpenFile {
-    /// Writes as much as the disk lets it; gives how much that was, and the error.
+    /// Writes as many bytes as possible; returns their number, and the error.
     fn write(&self, bytes: &[u8], offset: usize) -> (usize, io::Result<()>) {
         let state = self.process.machine.state();
         let (mut count, mut outcome) = match self.process.begin_change(state.faults) {
             OperationResult::Done => (bytes.len(), Ok(())),
-            OperationResult::Part(kind) => (chance::size(bytes.len() + 1), Err(kind.into())),
+            OperationResult::Part(kind) => (random::size(bytes.len() + 1), Err(kind.into())),
             OperationResult::Refused(kind) => (0, Err(kind.into())),
         };
         if state.faults.most_bytes > 0 {
@@ -442,7 +442,7 @@ impl StoredFile for OpenFile {
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.process.check()?;
         let faults = self.process.machine.state().faults;
-        if chance::percent(faults.failing_reads) {
+        if random::percent(faults.failing_reads) {
             return Err(io::ErrorKind::Other.into());
         }
         let contents = self.contents.lock().unwrap();
@@ -464,7 +464,7 @@ impl StoredFile for OpenFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        // To make a file shorter needs no room.
+        // Truncation needs no space.
         let faults = Faults { failing_writes: 0, ..self.process.machine.state().faults };
         self.process.may_change_names(faults)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
@@ -474,7 +474,7 @@ impl StoredFile for OpenFile {
 
     fn sync(&self) -> io::Result<()> {
         self.process.check()?;
-        if chance::percent(self.process.machine.state().faults.failing_syncs) {
+        if random::percent(self.process.machine.state().faults.failing_syncs) {
             return Err(io::ErrorKind::Other.into());
         }
         let mut contents = self.contents.lock().unwrap();

@@ -1,9 +1,9 @@
-//! The accelerator's store with its disk: responses are fetched, kept, looked up and purged, while processes
-//! are restarted, replaced and killed, the power fails, and the disk has faults.
+//! The accelerator's store with its disk: responses are fetched, stored, looked up and purged, while
+//! processes are restarted, replaced and killed, the power fails, and the disk has faults.
 //!
-//! What must hold: a found response is exactly the stored one, under its own key; a purged response never
-//! returns, and a replaced one does not return after the newer one was written; counts and bytes add up; the
-//! last stored response on a disk without faults is found.
+//! Invariants: a found response is identical to the stored one and has its key; a purged response does not
+//! return, and a replaced one does not return after the newer one was written; counts and bytes are
+//! consistent; the last stored response on a disk without faults is found.
 
 mod machine;
 
@@ -15,7 +15,7 @@ use touchstone_accelerator::disk::{Disk, Steps, open_stepped};
 use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::store::{Fetching, NewObject, Object, Purge, PurgeMode, Store, Tier, hash_of};
 
-use crate::chance;
+use crate::random;
 use crate::wire::{is_pattern, pattern};
 use machine::{Faults, Machine, Process};
 
@@ -28,10 +28,10 @@ const VARIANTS: u64 = 2;
 /// One run.
 pub fn run() {
     let mut run = DiskRun::new();
-    for _ in 0..chance::between(20, 250) {
+    for _ in 0..random::between(20, 250) {
         run.step();
     }
-    run.machine.mend();
+    run.machine.remove_faults();
     if !run.serving.process.is_dead() {
         run.drain();
     }
@@ -39,7 +39,7 @@ pub fn run() {
     run.check_everything();
 }
 
-/// A response that may be stored: its target, and its version.
+/// The name of a response: the numbers of its target and of its variant.
 type ResponseName = (u64, u64);
 
 /// A process with its store, its disk and its running operations.
@@ -55,18 +55,18 @@ struct ServingProcess {
 struct DiskRun {
     machine: Machine,
     serving: ServingProcess,
-    /// A process that was replaced, and still has to write.
+    /// A process that was replaced and still writes.
     leaving: Option<ServingProcess>,
-    /// The number of the last version of anything.
+    /// The last version number.
     last_version: u64,
-    /// The lowest version that may be found of each: those below were purged, for ever.
+    /// The lowest version of each response that may be found; lower ones were purged.
     purged_below: BTreeMap<ResponseName, u64>,
-    /// The lowest version that may be found without faults: those below were replaced.
+    /// The lowest version that may be found without faults; lower ones were replaced.
     replaced_below: BTreeMap<ResponseName, u64>,
-    /// What was given to the disk and need not be written yet.
-    kept: BTreeMap<ResponseName, u64>,
-    /// Names whose last purge the disk could not take, with the lowest version from before it: the purged
-    /// responses may return with another process.
+    /// The versions that were passed to the disk and are possibly not written.
+    queued: BTreeMap<ResponseName, u64>,
+    /// Names whose last purge was possibly not written to disk, with their lowest versions before it: the
+    /// purged responses may return in another process.
     uncertain: BTreeMap<ResponseName, u64>,
     faults: Faults,
     /// The disk may have faults in this run.
@@ -90,7 +90,7 @@ fn owner(name: ResponseName, version: u64) -> u64 {
 
 fn object(name: ResponseName, version: u64) -> Arc<Object> {
     let (key, selector) = (key(name), format!("{}", name.1));
-    let body = pattern(owner(name, version), chance::length(MOST_BODY_BYTES));
+    let body = pattern(owner(name, version), random::length(MOST_BODY_BYTES));
     let terms = Terms { lifetime: 600, response_time: version as i64, ..Terms::default() };
     Arc::new(Object::new(NewObject {
         hash: hash_of(&key),
@@ -100,24 +100,24 @@ fn object(name: ResponseName, version: u64) -> Arc<Object> {
         terms,
         fields: format!("Cache-Tag: {}\r\nX-Variant: {}\r\n", tag(name), name.1).as_bytes(),
         part: None,
-        trailers: if chance::one_in(5) { b"T: 1\r\n" } else { b"" },
+        trailers: if random::one_in(5) { b"T: 1\r\n" } else { b"" },
         body: &[Bytes::from(body)],
     }))
 }
 
 fn name() -> ResponseName {
-    (chance::below(KEYS), chance::below(VARIANTS))
+    (random::below(KEYS), random::below(VARIANTS))
 }
 
 fn start(machine: &Machine) -> ServingProcess {
     let process = machine.process();
     let opened = open_stepped(Arc::new(process.clone()), LIMIT_BYTES, SEGMENT_BYTES, |_, message| {
-        chance::note(|| format!("said: {message}"));
+        random::note(|| format!("message: {message}"));
     });
-    let (disk, steps) = opened.expect("a process starts whatever the disk is like");
+    let (disk, steps) = opened.expect("a process starts with any disk");
     let disk = Arc::new(disk);
     let tier: Arc<dyn Tier> = disk.clone();
-    let store = Arc::new(Store::new(chance::pick(&[20_000, 60_000, 200_000]), Some(tier)));
+    let store = Arc::new(Store::new(random::pick(&[20_000, 60_000, 200_000]), Some(tier)));
     ServingProcess { process, store, disk, steps: Some(steps), fetches: Vec::new(), promotions: Vec::new() }
 }
 
@@ -126,7 +126,7 @@ impl ServingProcess {
         self.steps.as_mut().is_some_and(Steps::step)
     }
 
-    /// What a look-up finds: in memory, and otherwise on disk.
+    /// The responses that a look-up finds in memory, or otherwise on disk.
     fn look_up(&mut self, name: ResponseName) -> Vec<Arc<Object>> {
         let key = key(name);
         let hash = hash_of(&key);
@@ -134,12 +134,12 @@ impl ServingProcess {
         if found.is_empty() && self.disk.held(hash) > 0 {
             let fetching = self.store.begin_fetch(hash);
             let mut loaded = self.disk.load(hash, &key);
-            // Their order depends on the place in a table, and has no meaning.
+            // Their order depends on the position in a table and is not significant.
             loaded.sort_by(|one, other| one.selector().cmp(other.selector()));
             for object in loaded {
                 let (fields, terms) = (object.fields().to_vec(), object.terms);
                 found.push(Arc::new(object.with_head(&fields, terms)));
-                if chance::percent(70) {
+                if random::percent(70) {
                     self.store.promote(Arc::new(object), fetching.purge_count());
                 } else {
                     self.promotions.push((self.store.begin_again(&fetching, &key, 0).unwrap(), object));
@@ -161,22 +161,22 @@ impl DiskRun {
             last_version: 0,
             purged_below: BTreeMap::new(),
             replaced_below: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            queued: BTreeMap::new(),
             uncertain: BTreeMap::new(),
             faults: Faults::default(),
-            has_faults: chance::percent(50),
-            has_kills: chance::percent(60),
+            has_faults: random::percent(50),
+            has_kills: random::percent(60),
         }
     }
 
     fn step(&mut self) {
-        match chance::below(100) {
+        match random::below(100) {
             0..=21 => self.begin_fetch(),
             22..=41 => self.end_fetch(),
             42..=56 => self.look_up(name()),
             57..=66 => self.purge(),
             67..=84 => {
-                for _ in 0..chance::below(4) {
+                for _ in 0..random::below(4) {
                     self.serving.step();
                 }
             }
@@ -185,18 +185,18 @@ impl DiskRun {
             90 => self.replace(),
             91..=93 if self.has_kills => self.kill(),
             94..=97 if self.has_faults => self.change_faults(),
-            98 if self.has_faults => self.harm(),
+            98 if self.has_faults => self.damage_files(),
             _ => self.end_promotion(),
         }
         if let Some(leaving) = &mut self.leaving {
             let is_done = !leaving.step();
-            if is_done || chance::one_in(10) {
+            if is_done || random::one_in(10) {
                 self.end_leaving();
             }
         }
         if self.serving.process.is_dead() {
-            chance::note(|| "a process is started after one was killed".to_string());
-            self.begin_anew();
+            random::note(|| "a process is started after another was killed".to_string());
+            self.start_after_end();
         }
     }
 
@@ -215,17 +215,20 @@ impl DiskRun {
         if self.serving.fetches.is_empty() {
             return;
         }
-        let place = chance::size(self.serving.fetches.len());
+        let place = random::size(self.serving.fetches.len());
         let (fetching, object, name, version) = self.serving.fetches.remove(place);
         let bytes = object.bytes();
         let is_stored = self.serving.store.insert(object, fetching.purge_count());
-        chance::note(|| format!("{name:?} version {version}, {bytes} bytes: stored {is_stored}"));
-        chance::mix(u64::from(is_stored));
+        random::note(|| format!("{name:?} version {version}, {bytes} bytes: stored {is_stored}"));
+        random::mix(u64::from(is_stored));
         if is_stored {
             let is_purged = version < self.purged_below.get(&name).copied().unwrap_or(0);
-            assert!(!is_purged, "{name:?}: version {version} was purged while it was fetched, and is stored");
-            // An earlier fetch may end later: then it is the one that holds.
-            self.kept.insert(name, version);
+            assert!(
+                !is_purged,
+                "{name:?}: version {version} was stored although it was purged while it was fetched"
+            );
+            // An earlier fetch can end later: then its response is the current one.
+            self.queued.insert(name, version);
             self.replaced_below.entry(name).and_modify(|least| *least = version.min(*least));
         }
     }
@@ -244,24 +247,27 @@ impl DiskRun {
             let name = (name.0, variant);
             let version = object.terms.response_time as u64;
             assert_eq!(object.key(), key(name), "a response of another key");
-            assert!(!variants.contains(&variant), "{name:?} is there twice");
+            assert!(!variants.contains(&variant), "{name:?} is found twice");
             variants.push(variant);
-            assert!(is_pattern(owner(name, version), 0, object.body()), "{name:?} {version}: a torn body");
+            assert!(
+                is_pattern(owner(name, version), 0, object.body()),
+                "{name:?} {version}: the body is corrupt"
+            );
             let fields = format!("Cache-Tag: {}\r\nX-Variant: {variant}\r\n", tag(name));
             assert_eq!(object.fields(), fields.as_bytes(), "{name:?}: other fields");
             let purged = self.purged_below.get(&name).copied().unwrap_or(0);
             assert!(version >= purged, "{name:?}: version {version} was purged, below {purged}");
             let replaced = self.replaced_below.get(&name).copied().unwrap_or(0);
             assert!(version >= replaced, "{name:?}: version {version} was replaced by {replaced}");
-            chance::mix(version);
+            random::mix(version);
         }
-        chance::note(|| format!("look up {name:?}: {} found", found.len()));
+        random::note(|| format!("look up {name:?}: {} found", found.len()));
     }
 
     fn purge(&mut self) {
         let name = name();
         let key = key(name);
-        let (purge, takes): (Purge, Box<dyn Fn(ResponseName) -> bool>) = match chance::below(12) {
+        let (purge, matches_purge): (Purge, Box<dyn Fn(ResponseName) -> bool>) = match random::below(12) {
             0..=5 => (Purge::Key(key), Box::new(move |other| other.0 == name.0)),
             6 | 7 => (Purge::Tag(tag(name).into_bytes()), Box::new(move |other| tag(other) == tag(name))),
             8 => {
@@ -276,43 +282,43 @@ impl DiskRun {
             }
             _ => (Purge::All, Box::new(|_| true)),
         };
-        chance::note(|| format!("purge {purge:?}"));
+        random::note(|| format!("purge {purge:?}"));
         self.serving.store.purge(&purge, PurgeMode::Remove);
         if self.serving.process.is_dead() {
-            // It was killed before it could report that.
+            // The process was killed before it reported the purge.
             return;
         }
         self.last_version += 1;
-        // Nothing can be written to a disk that is read-only, one whose syncs fail may forget it, and the
-        // process that still holds the directory is not told.
+        // A read-only disk cannot store the purge, a disk whose syncs fail can lose it, and the process that
+        // still has the directory does not receive it.
         let is_certain =
             !self.faults.is_read_only && self.faults.failing_syncs == 0 && self.leaving.is_none();
-        for taken in all_names().filter(|other| takes(*other)) {
-            let before = self.purged_below.insert(taken, self.last_version);
-            self.kept.remove(&taken);
+        for purged in all_names().filter(|other| matches_purge(*other)) {
+            let before = self.purged_below.insert(purged, self.last_version);
+            self.queued.remove(&purged);
             match is_certain {
-                true => _ = self.uncertain.remove(&taken),
-                false => _ = self.uncertain.entry(taken).or_insert(before.unwrap_or(0)),
+                true => _ = self.uncertain.remove(&purged),
+                false => _ = self.uncertain.entry(purged).or_insert(before.unwrap_or(0)),
             }
         }
     }
 
-    /// Everything that waits is written.
+    /// Writes all queued responses.
     fn drain(&mut self) {
         while self.serving.step() {}
         self.check_counters();
         if self.serving.process.is_dead() || self.leaving.is_some() {
             return;
         }
-        let kept = std::mem::take(&mut self.kept);
+        let queued = std::mem::take(&mut self.queued);
         if !self.has_faults {
-            let last = kept.iter().max_by_key(|(_, version)| **version).map(|(name, _)| *name);
-            self.replaced_below.extend(kept);
+            let last = queued.iter().max_by_key(|(_, version)| **version).map(|(name, _)| *name);
+            self.replaced_below.extend(queued);
             if let Some(name) = last
-                && chance::percent(50)
+                && random::percent(50)
             {
                 let found = self.serving.look_up(name);
-                assert!(!found.is_empty(), "{name:?} was kept last, and is not found");
+                assert!(!found.is_empty(), "{name:?} was stored last, and is not found");
             }
         }
     }
@@ -330,37 +336,37 @@ impl DiskRun {
             assert_eq!(disk.corrupt, 0, "{disk:?}");
             assert!(disk.bytes <= LIMIT_BYTES, "{disk:?}");
         }
-        chance::mix(memory.bytes ^ disk.bytes << 20 ^ disk.objects << 40);
+        random::mix(memory.bytes ^ disk.bytes << 20 ^ disk.objects << 40);
     }
 
-    /// The process ends in order, and another one starts.
+    /// Ends the process regularly, and starts another.
     fn restart(&mut self) {
         self.end_leaving();
         if let Some(steps) = self.serving.steps.take() {
             steps.leave();
         }
-        chance::note(|| "a process has ended in order".to_string());
+        random::note(|| "a process has ended regularly".to_string());
         let was_killed = self.serving.process.is_dead();
         self.serving.process.kill();
-        if chance::one_in(4) && self.has_kills {
+        if random::one_in(4) && self.has_kills {
             self.machine.lose_power();
         }
         if !was_killed && !self.has_faults && self.leaving.is_none() {
-            self.replaced_below.append(&mut self.kept);
+            self.replaced_below.append(&mut self.queued);
         }
-        self.begin_anew();
+        self.start_after_end();
     }
 
-    /// Another process takes over while this one still writes.
+    /// Starts another process while this one still writes.
     fn replace(&mut self) {
         self.end_leaving();
-        chance::note(|| "a process takes over from another".to_string());
+        random::note(|| "a process replaces another".to_string());
         self.serving.fetches.clear();
         self.serving.promotions.clear();
         let next = start(&self.machine);
         self.leaving = Some(std::mem::replace(&mut self.serving, next));
         self.purged_below.append(&mut self.uncertain);
-        self.kept.clear();
+        self.queued.clear();
         self.replaced_below.clear();
     }
 
@@ -370,14 +376,14 @@ impl DiskRun {
                 steps.leave();
             }
             leaving.process.kill();
-            chance::note(|| "the process that was replaced has ended".to_string());
-            // The other one may use the directory now.
+            random::note(|| "the process that was replaced has ended".to_string());
+            // The other process can use the directory now.
             self.serving.step();
         }
     }
 
     fn kill(&mut self) {
-        match chance::below(3) {
+        match random::below(3) {
             0 => self.serving.process.kill_within(12),
             1 => self.serving.process.kill(),
             _ => {
@@ -390,8 +396,8 @@ impl DiskRun {
         }
     }
 
-    fn begin_anew(&mut self) {
-        self.kept.clear();
+    fn start_after_end(&mut self) {
+        self.queued.clear();
         self.purged_below.append(&mut self.uncertain);
         if self.has_kills || self.has_faults {
             self.replaced_below.clear();
@@ -401,24 +407,24 @@ impl DiskRun {
     }
 
     fn change_faults(&mut self) {
-        let faults = match chance::below(6) {
-            0 => Faults { most_bytes: chance::between(1, 300_000) as usize, ..Faults::default() },
+        let faults = match random::below(6) {
+            0 => Faults { most_bytes: random::between(1, 300_000) as usize, ..Faults::default() },
             1 => Faults { is_read_only: true, ..Faults::default() },
             2 => Faults { failing_writes: 30, ..Faults::default() },
             3 => Faults { failing_reads: 30, failing_syncs: 30, ..Faults::default() },
             _ => Faults::default(),
         };
-        chance::note(|| format!("machine: {faults:?}"));
+        random::note(|| format!("machine: {faults:?}"));
         self.machine.set_faults(faults);
         self.faults = faults;
     }
 
-    fn harm(&mut self) {
-        chance::note(|| "another program does harm".to_string());
-        match chance::below(8) {
-            0 => self.machine.take_away(None),
-            1 => self.machine.take_away(Some("purges")),
-            _ => self.machine.flip(),
+    fn damage_files(&mut self) {
+        random::note(|| "another program damages files".to_string());
+        match random::below(8) {
+            0 => self.machine.remove_externally(None),
+            1 => self.machine.remove_externally(Some("purges")),
+            _ => self.machine.flip_bit(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The broker of the fleet, with the faults between machines: messages are late or lost, members are
 //! disconnected, the answer to an operation is lost, stored messages are delivered again.
 //!
-//! It checks what no member can: which member leads, and which one holds the claim.
+//! It checks that only the member with the claim states that it leads.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,16 +13,16 @@ use touchstone_fleet::{
     matches,
 };
 
-use crate::chance;
+use crate::random;
 
-/// How long a claim holds.
+/// The lifetime of a claim.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
-/// A stored message that is not acknowledged is delivered again after this time.
+/// The time after which a stored message without acknowledgement is delivered again.
 const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(1);
-/// How long an operation waits for a broker that does not answer.
+/// The time that an operation waits for a broker that does not answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
-/// The time until a member notices that it is cut off, in milliseconds: a machine without power closes no
-/// connection.
+/// The time until a member detects that it is disconnected, in milliseconds: a machine without power closes
+/// no connection.
 const NOTICE_MS: [u64; 4] = [0, 0, 1000, 6000];
 
 /// The broker.
@@ -35,16 +35,15 @@ struct State {
     listeners: Vec<Listener>,
     documents: BTreeMap<String, Vec<u8>>,
     claims: BTreeMap<String, (String, Instant)>,
-    kept: Vec<StoredEntry>,
+    stored: Vec<StoredEntry>,
     consumers: Vec<Consumer>,
     events: BTreeMap<(Instant, u64), Event>,
     last_event: u64,
     /// One of this number of published messages is lost; 0: none.
     lost_one_in: u64,
-    /// Nothing is kept until then: the store of the broker has no leader, or no room.
-    keeps_nothing_until: Option<Instant>,
-    /// By the number of a process: the last time that a lease, or an order to prepare, arrived there, and of
-    /// which run.
+    /// No message is stored before this time: the store of the broker has no leader, or no space.
+    refuses_to_store_until: Option<Instant>,
+    /// For each process and run, the last time that a lease or an order to prepare arrived.
     leases: BTreeMap<usize, BTreeMap<String, Instant>>,
     /// The run of the last order to prepare that arrived at a member.
     prepared: BTreeMap<usize, String>,
@@ -53,7 +52,8 @@ struct State {
 #[derive(Default)]
 struct Link {
     is_cut: bool,
-    /// When the member notices that it is cut off; `None`: it has noticed it, or it is not cut off.
+    /// The time at which the member detects that it is disconnected; `None`: it has detected it, or is
+    /// connected.
     notices_at: Option<Instant>,
     is_dead: bool,
     notices: Vec<Notice>,
@@ -87,7 +87,7 @@ enum Event {
 
 impl Broker {
     pub fn new() -> Broker {
-        let lost_one_in = chance::pick(&[0, 0, 100, 20]);
+        let lost_one_in = random::pick(&[0, 0, 100, 20]);
         Broker(Arc::new(Mutex::new(State { lost_one_in, ..State::default() })))
     }
 
@@ -96,7 +96,7 @@ impl Broker {
     }
 
     pub fn add_member(&self) {
-        let delay_us = chance::pick(&[100, 500, 3000]);
+        let delay_us = random::pick(&[100, 500, 3000]);
         self.state().members.push(Link { delay_us, ..Link::default() });
     }
 
@@ -105,7 +105,7 @@ impl Broker {
         Arc::new(MemberFabric { broker: self.clone(), member })
     }
 
-    /// Cuts a member off, or connects it again.
+    /// Disconnects a member, or connects it again.
     pub fn cut(&self, member: usize, is_cut: bool) {
         let mut state = self.state();
         let link = &mut state.members[member];
@@ -114,43 +114,43 @@ impl Broker {
         }
         if is_cut {
             link.is_cut = true;
-            link.notices_at = Some(now() + Duration::from_millis(chance::pick(&NOTICE_MS)));
+            link.notices_at = Some(now() + Duration::from_millis(random::pick(&NOTICE_MS)));
         } else {
             link.notice_cut(now());
             link.is_cut = false;
-            // What was not noticed has not happened.
+            // A disconnection that was not detected has no effect.
             if link.notices_at.take().is_none() {
                 link.notices.push(Notice::Connected);
             }
         }
     }
 
-    /// The broker answers, but stores no messages for a time.
+    /// Makes the broker refuse to store messages for a time.
     pub fn refuse_to_store(&self, time: Duration) {
-        self.state().keeps_nothing_until = Some(now() + time);
+        self.state().refuses_to_store_until = Some(now() + time);
     }
 
-    /// No message is lost from now on.
+    /// Connects all members and ends the loss of messages.
     pub fn heal(&self) {
         let count = self.state().members.len();
         (0..count).for_each(|member| self.cut(member, false));
         let mut state = self.state();
-        (state.lost_one_in, state.keeps_nothing_until) = (0, None);
+        (state.lost_one_in, state.refuses_to_store_until) = (0, None);
     }
 
     pub fn member_dies(&self, member: usize) {
         self.state().members[member].is_dead = true;
     }
 
-    /// When a lease of the run that a member works for, or its order to prepare, arrived there last.
+    /// The last time that a lease or an order to prepare of the present run of a member arrived.
     pub fn latest_lease(&self, member: usize) -> Option<Instant> {
         let state = self.state();
         state.leases.get(&member)?.get(state.prepared.get(&member)?).copied()
     }
 
-    /// What is kept: subjects and bodies.
-    pub fn kept_parts(&self) -> Vec<(String, Vec<u8>)> {
-        self.state().kept.iter().map(|kept| (kept.subject.clone(), kept.body.clone())).collect()
+    /// The subjects and bodies of the stored messages.
+    pub fn stored_parts(&self) -> Vec<(String, Vec<u8>)> {
+        self.state().stored.iter().map(|kept| (kept.subject.clone(), kept.body.clone())).collect()
     }
 
     pub fn next_moment(&self) -> Option<Instant> {
@@ -167,7 +167,7 @@ impl Broker {
         })
     }
 
-    /// The next event happens later.
+    /// Delays the next event.
     pub fn postpone(&self, until: Instant) {
         let mut state = self.state();
         if let Some((_, event)) = state.events.pop_first() {
@@ -182,10 +182,10 @@ impl Broker {
             Event::Message { listener, subject, body } => {
                 let listener = &state.listeners[listener];
                 let member = listener.member;
-                if state.members[member].is_away() {
+                if state.members[member].is_disconnected() {
                     return;
                 }
-                // The stamp of the member that receives.
+                // The time of the receiver.
                 let message = Message { subject, body, received: Clock::default().now() };
                 let order = serde_json::from_slice::<Order>(&message.body).ok();
                 listener.sender.send(message.body.len(), message);
@@ -206,11 +206,11 @@ impl Broker {
                 if !state.members[consumer.member].is_cut {
                     let (acknowledged, broker, member) =
                         (Arc::clone(&consumer.acknowledged), self.clone(), consumer.member);
-                    let message = &state.kept[kept];
+                    let message = &state.stored[kept];
                     let size = message.body.len();
                     let message = StoredMessage::new(&message.subject, message.body.clone(), move || {
                         broker.round_trip(member)?;
-                        if chance::one_in(10) {
+                        if random::one_in(10) {
                             return Err(FabricError::Unreachable("the confirmation was lost".to_string()));
                         }
                         acknowledged.lock().unwrap().push(kept);
@@ -223,18 +223,18 @@ impl Broker {
         }
     }
 
-    /// Half of an operation that waits for the broker.
+    /// Waits for one direction of an operation.
     fn round_trip(&self, member: usize) -> Result<(), FabricError> {
-        let (delay_us, is_away) = {
+        let (delay_us, is_disconnected) = {
             let state = self.state();
-            (state.members[member].delay_us, state.members[member].is_away())
+            (state.members[member].delay_us, state.members[member].is_disconnected())
         };
-        if is_away {
+        if is_disconnected {
             sleep(ANSWER_TIME);
             return Err(FabricError::Unreachable("the broker does not answer".to_string()));
         }
-        sleep(Duration::from_micros(chance::between(delay_us / 2, delay_us)));
-        match self.state().members[member].is_away() {
+        sleep(Duration::from_micros(random::between(delay_us / 2, delay_us)));
+        match self.state().members[member].is_disconnected() {
             true => Err(FabricError::Unreachable("the connection broke".to_string())),
             false => Ok(()),
         }
@@ -242,25 +242,25 @@ impl Broker {
 }
 
 impl Link {
-    fn is_away(&self) -> bool {
+    fn is_disconnected(&self) -> bool {
         self.is_cut || self.is_dead
     }
 
-    /// Notices that it is cut off, if it is time to.
+    /// Detects that it is disconnected, if it is time.
     fn notice_cut(&mut self, now: Instant) {
         if self.notices_at.take_if(|at| *at <= now).is_some() {
             self.notices.push(Notice::Disconnected);
         }
     }
 
-    fn seems_away(&mut self) -> bool {
+    fn is_known_to_be_disconnected(&mut self) -> bool {
         self.notice_cut(now());
         self.is_dead || self.is_cut && self.notices_at.is_none()
     }
 
     fn delay(&self) -> Duration {
-        let most = if chance::one_in(100) { 200_000 } else { self.delay_us };
-        Duration::from_micros(chance::between(self.delay_us / 2, most.max(self.delay_us)))
+        let most = if random::one_in(100) { 200_000 } else { self.delay_us };
+        Duration::from_micros(random::between(self.delay_us / 2, most.max(self.delay_us)))
     }
 }
 
@@ -270,7 +270,7 @@ impl State {
         self.events.insert((at, self.last_event), event);
     }
 
-    /// A controller that states that it leads must hold the claim, as long as the claim exists.
+    /// Checks that a controller that states that it leads has the claim, as long as the claim exists.
     fn check_lease(&self, subject: &str, body: &[u8]) {
         if !subject.ends_with(".all") {
             return;
@@ -279,15 +279,15 @@ impl State {
         for (holder, until) in self.claims.values() {
             let is_other = *holder != run && now() < *until;
             if is_other {
-                chance::note(|| format!("{run} says that it leads while {holder} holds the fleet"));
+                random::note(|| format!("{run} states that it leads while {holder} has the claim"));
             }
-            // The names of runs differ from one process to the next; the trace has them.
-            assert!(!is_other, "one run says that it leads while another holds the fleet");
+            // The names of runs differ between processes, so only the trace has them.
+            assert!(!is_other, "a run states that it leads while another has the claim");
         }
     }
 }
 
-/// A member's way to the broker.
+/// The connection of a member to the broker.
 struct MemberFabric {
     broker: Broker,
     member: usize,
@@ -301,17 +301,17 @@ impl Fabric for MemberFabric {
             return Err(FabricError::Unreachable("dead".to_string()));
         }
         if link.is_cut {
-            // Some of it is lost in the buffers of the machine.
-            return match !state.members[self.member].seems_away() || chance::one_in(2) {
+            // Some messages are lost in the buffers of the machine.
+            return match !state.members[self.member].is_known_to_be_disconnected() || random::one_in(2) {
                 true => Ok(()),
-                false => Err(FabricError::Unreachable("the broker is away".to_string())),
+                false => Err(FabricError::Unreachable("the broker is not reachable".to_string())),
             };
         }
         state.check_lease(subject, &body);
         let there = link_delay(&state, self.member);
         for number in 0..state.listeners.len() {
             let listener = &state.listeners[number];
-            let is_lost = state.lost_one_in > 0 && chance::one_in(state.lost_one_in);
+            let is_lost = state.lost_one_in > 0 && random::one_in(state.lost_one_in);
             if is_lost || !matches(&listener.pattern, subject) {
                 continue;
             }
@@ -351,12 +351,12 @@ impl Fabric for MemberFabric {
         self.broker.round_trip(self.member)?;
         {
             let mut state = self.broker.state();
-            if state.keeps_nothing_until.is_some_and(|until| now() < until) {
-                return Err(FabricError::Failed("the broker keeps nothing at present".to_string()));
+            if state.refuses_to_store_until.is_some_and(|until| now() < until) {
+                return Err(FabricError::Failed("the broker stores no messages at present".to_string()));
             }
-            if !state.kept.iter().any(|kept| kept.id == id) {
-                state.kept.push(StoredEntry { id: id.to_string(), subject: subject.to_string(), body });
-                let kept = state.kept.len() - 1;
+            if !state.stored.iter().any(|kept| kept.id == id) {
+                state.stored.push(StoredEntry { id: id.to_string(), subject: subject.to_string(), body });
+                let kept = state.stored.len() - 1;
                 for consumer in 0..state.consumers.len() {
                     if matches(&state.consumers[consumer].pattern, subject) {
                         let at = now() + link_delay(&state, state.consumers[consumer].member);
@@ -365,7 +365,7 @@ impl Fabric for MemberFabric {
                 }
             }
         }
-        if chance::one_in(8) {
+        if random::one_in(8) {
             return Err(FabricError::Unreachable("the confirmation was lost".to_string()));
         }
         self.broker.round_trip(self.member)
@@ -389,7 +389,7 @@ impl Fabric for MemberFabric {
                     Err(FabricError::Held(holder.clone()))
                 }
                 _ => {
-                    chance::note(|| format!("broker: {owner} holds {key}"));
+                    random::note(|| format!("broker: {owner} holds {key}"));
                     state.claims.insert(key.to_string(), (owner.to_string(), now() + CLAIM_TIME));
                     Ok(())
                 }
@@ -403,7 +403,7 @@ impl Fabric for MemberFabric {
         self.broker.round_trip(self.member)?;
         let mut state = self.broker.state();
         if state.claims.get(key).is_some_and(|(holder, _)| holder == owner) {
-            chance::note(|| format!("broker: {owner} releases {key}"));
+            random::note(|| format!("broker: {owner} releases {key}"));
             state.claims.remove(key);
         }
         drop(state);
@@ -411,7 +411,7 @@ impl Fabric for MemberFabric {
     }
 
     fn is_connected(&self) -> bool {
-        !self.broker.state().members[self.member].seems_away()
+        !self.broker.state().members[self.member].is_known_to_be_disconnected()
     }
 
     fn notices(&self) -> Vec<Notice> {

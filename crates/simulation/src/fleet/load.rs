@@ -1,4 +1,4 @@
-//! The load of a simulated agent: it is counted, and that it may be sent is checked all the time.
+//! The load of a simulated agent. Counts the requests, and checks that the agent may send them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use touchstone_load::{
 };
 
 use super::scheduler::Scheduler;
-use crate::chance;
+use crate::random;
 
-/// How often requests are sent.
+/// The interval between requests.
 const SEND_INTERVAL: Duration = Duration::from_millis(40);
 
-/// How long an agent may send after its lease has expired: until it checks the lease.
+/// The time that an agent may send after its lease has expired, until it checks the lease.
 const LEASE_CHECK_TIME: Duration = Duration::from_millis(300);
 
 pub fn send(
@@ -42,8 +42,8 @@ pub fn send(
     let mut requests = 0;
     while own_ns() < end_ns && !is_stopped() {
         check_lease(scheduler, process, &agent);
-        let client = chance::size(clients);
-        by_client[client] += chance::below(4);
+        let client = random::size(clients);
+        by_client[client] += random::below(4);
         requests = by_client.iter().sum();
         progress.requests.store(requests, Ordering::Relaxed);
         sleep(SEND_INTERVAL);
@@ -53,24 +53,24 @@ pub fn send(
     sent.requests = requests;
     sent.ended += 1;
     drop(sent_load);
-    chance::note(|| {
+    random::note(|| {
         format!("{:?} {agent} has sent {requests} requests of mix {}", scheduler.age(), plan.seed)
     });
     let late = Duration::from_nanos(first.saturating_sub(start_ns));
     Ok(outcome(plan, &by_client, late, is_stopped()))
 }
 
-/// Load is sent only while the controller's lease arrives.
+/// Checks that load is sent only while leases of the controller arrive.
 fn check_lease(scheduler: &Scheduler, process: usize, agent: &str) {
     let stalled_until = scheduler.process(process).stalled_until;
-    // An agent that has just continued after a pause has not checked yet.
+    // An agent that continued just now after a pause has not checked the lease yet.
     if now() < stalled_until + LEASE_CHECK_TIME {
         return;
     }
     let latest = scheduler.broker.latest_lease(process);
     let age = latest.map(|at| now() - at);
     let is_led = age.is_some_and(|age| age <= touchstone_fleet::LEASE + LEASE_CHECK_TIME);
-    assert!(is_led, "agent {agent} sends load, and has not heard its controller for {age:?}");
+    assert!(is_led, "agent {agent} sends load, but its last lease arrived {age:?} ago");
 }
 
 fn outcome(plan: &Plan, by_client: &[u64], late: Duration, interrupted: bool) -> Outcome {

@@ -1,5 +1,5 @@
-//! Time and tasks: all processes of a fleet in one thread. A task is a coroutine, so the product's own code
-//! runs in it unchanged, and waits where it would wait; time passes only when all wait.
+//! A scheduler for all processes of a fleet in one thread, with virtual time. A task is a coroutine, so the
+//! code of the product runs in it unchanged. Time passes only while all tasks wait.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -11,12 +11,12 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::broker::Broker;
 use super::sent_load::SentLoad;
-use crate::chance;
+use crate::random;
 
-/// The stack of a task, of which only what is used takes memory.
+/// The stack size of a task; only the used part needs memory.
 const STACK_BYTES: usize = 1024 * 1024;
 
-/// More turns than this at one moment mean that a task spins.
+/// The maximum number of turns at one time; more mean that a task does not wait.
 const MOST_TURNS_A_MOMENT: u64 = 100_000;
 
 type Task = Coroutine<(), Instant, (), DefaultStack>;
@@ -44,16 +44,16 @@ struct Waiting {
 /// A process on its own machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
-    /// How far its clocks are ahead of the virtual time.
+    /// The differences of its clocks from the virtual time.
     pub monotonic_ahead_ns: u64,
     pub real_ahead_ns: i64,
-    /// It is paused until then.
+    /// The time until which it is paused.
     pub stalled_until: Instant,
     pub is_dead: bool,
 }
 
 thread_local! {
-    /// The way out of the task that runs.
+    /// The yielder of the running task.
     static YIELDER: Cell<*const Yielder<(), Instant>> = const { Cell::new(ptr::null()) };
 }
 
@@ -81,7 +81,7 @@ impl Scheduler {
         self.now.get()
     }
 
-    /// The process whose task runs, or whose message arrives.
+    /// The process of the running task, or of the message that is delivered.
     pub fn current(&self) -> usize {
         self.current.get()
     }
@@ -91,7 +91,7 @@ impl Scheduler {
         self.is_ending.get()
     }
 
-    /// Suspends the task that runs, until this moment or until a value was sent.
+    /// Suspends the running task until this time or until a value is sent.
     pub fn pause(&self, until: Instant) {
         let yielder = YIELDER.get();
         if self.is_ending() || yielder.is_null() {
@@ -103,18 +103,18 @@ impl Scheduler {
         YIELDER.set(yielder);
     }
 
-    /// Makes all tasks check for sent messages.
+    /// Wakes all tasks, which check for sent messages.
     pub fn notify(&self) {
         if let Ok(mut tasks) = self.tasks.try_borrow_mut() {
             tasks.iter_mut().for_each(|waiting| waiting.is_notified = true);
         }
     }
 
-    /// A process on a new machine; returns its number.
+    /// Adds a process on a new machine; returns its number.
     pub fn add_process(&self) -> usize {
         let process = Process {
-            monotonic_ahead_ns: chance::between(1, 100_000_000) * 1000,
-            real_ahead_ns: chance::between(0, 2_000_000_000) as i64 - 1_000_000_000,
+            monotonic_ahead_ns: random::between(1, 100_000_000) * 1000,
+            real_ahead_ns: random::between(0, 2_000_000_000) as i64 - 1_000_000_000,
             stalled_until: self.now.get(),
             is_dead: false,
         };
@@ -139,9 +139,9 @@ impl Scheduler {
         self.tasks.borrow_mut().push(waiting);
     }
 
-    /// Kills a process: the effects of its tasks while they are removed do not reach others.
+    /// Kills a process. The effects of its tasks while they are removed do not reach other processes.
     pub fn kill(&self, number: usize) {
-        chance::note(|| format!("{:?} process {number} is killed", self.age()));
+        random::note(|| format!("{:?} process {number} is killed", self.age()));
         self.processes.borrow_mut()[number].is_dead = true;
         self.broker.member_dies(number);
         self.remove_tasks(|waiting| waiting.process == number);
@@ -154,7 +154,7 @@ impl Scheduler {
                 let mut tasks = self.tasks.borrow_mut();
                 tasks.iter().position(&is_removed).map(|place| tasks.remove(place))
             };
-            // What it owns is dropped in its own stack, and may call back.
+            // Its values are dropped on its own stack, and can call the scheduler.
             match removed {
                 Some(waiting) => {
                     self.current.set(waiting.process);
@@ -168,24 +168,24 @@ impl Scheduler {
 
     /// Pauses a process.
     pub fn stall(&self, number: usize, time: Duration) {
-        chance::note(|| format!("{:?} process {number} stands still for {time:?}", self.age()));
+        random::note(|| format!("{:?} process {number} is paused for {time:?}", self.age()));
         // A shorter stall does not end a longer one: its postponed messages would arrive after later ones.
         let process = &mut self.processes.borrow_mut()[number];
         process.stalled_until = process.stalled_until.max(self.now.get() + time);
     }
 
-    /// Sets the clock of the day of a machine.
+    /// Sets the real-time clock of a machine.
     pub fn set_clock(&self, number: usize, by_ns: i64) {
-        chance::note(|| format!("{:?} the clock of process {number} is set by {by_ns} ns", self.age()));
+        random::note(|| format!("{:?} the clock of process {number} is set by {by_ns} ns", self.age()));
         self.processes.borrow_mut()[number].real_ahead_ns += by_ns;
     }
 
     /// Whether a process has tasks.
-    pub fn is_at_work(&self, number: usize) -> bool {
+    pub fn has_tasks(&self, number: usize) -> bool {
         self.tasks.borrow().iter().any(|waiting| waiting.process == number)
     }
 
-    /// Lives until this age, or until `is_over`.
+    /// Runs until this virtual time, or until `is_over`.
     pub fn run_until(&self, age: Duration, is_over: &dyn Fn() -> bool) {
         let end = self.start + age;
         let mut turns = 0;
@@ -193,7 +193,7 @@ impl Scheduler {
             self.deliver();
             if self.run_one() {
                 turns += 1;
-                assert!(turns < MOST_TURNS_A_MOMENT, "a task spins: {}", self.task_names());
+                assert!(turns < MOST_TURNS_A_MOMENT, "a task does not wait: {}", self.task_names());
                 continue;
             }
             turns = 0;
@@ -210,7 +210,7 @@ impl Scheduler {
         self.tasks.borrow().iter().map(|waiting| waiting.name.clone()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Runs a task that may run, any of them.
+    /// Runs a random task of those that can run.
     fn run_one(&self) -> bool {
         let now = self.now.get();
         let mut waiting = {
@@ -224,7 +224,7 @@ impl Scheduler {
             if count == 0 {
                 return false;
             }
-            let wanted = chance::size(count);
+            let wanted = random::size(count);
             let place =
                 tasks.iter().enumerate().filter(|(_, waiting)| may_run(waiting)).nth(wanted).unwrap().0;
             tasks.remove(place)
@@ -232,7 +232,7 @@ impl Scheduler {
         waiting.is_notified = false;
         self.current.set(waiting.process);
         let turn = waiting.task.resume(());
-        // Nothing that is not a task waits.
+        // Only tasks wait.
         YIELDER.set(ptr::null());
         match turn {
             CoroutineResult::Yield(until) => {
@@ -251,7 +251,7 @@ impl Scheduler {
                 self.broker.postpone(stalled_until);
                 continue;
             }
-            // The stamp of the message is that of the receiver's clocks.
+            // The message gets the time of the receiver.
             self.current.set(member);
             self.broker.deliver_next();
         }
@@ -270,10 +270,10 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// Ends all tasks, which hold the scheduler as it holds them.
+    /// Ends all tasks. The tasks and the scheduler have references to each other.
     pub fn end(&self) {
         if std::thread::panicking() {
-            // A fault was found: what its tasks would do now could hide it.
+            // A fault was found: the end of its tasks could hide it.
             std::mem::forget(self.tasks.take());
         } else {
             self.remove_tasks(|_| true);

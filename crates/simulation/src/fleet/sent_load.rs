@@ -1,8 +1,8 @@
-//! What the agents of a fleet have really sent: the sum of a mix must be that.
+//! The load that the agents of a fleet sent, with which the sum of a mix is compared.
 
 use std::collections::BTreeMap;
 
-/// What was really sent, by the seed of the plan, which names the mix, and the agent.
+/// The sent load by the seed of the plan, which identifies the mix, and the agent.
 #[derive(Default)]
 pub struct SentLoad {
     pub sent: BTreeMap<(u64, String), AgentLoad>,
@@ -14,7 +14,7 @@ pub struct SentLoad {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentLoad {
     pub requests: u64,
-    /// How often it was begun, and how often it ended.
+    /// The number of its starts and of its ends.
     pub begun: u64,
     pub ended: u64,
 }

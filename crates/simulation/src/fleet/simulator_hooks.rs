@@ -1,4 +1,4 @@
-//! The hooks by which the code of the fleet gets time, threads and the load engine from the simulator.
+//! The hooks that give the code of the fleet the time, threads and the load engine of the simulator.
 
 use std::rc::Rc;
 use std::time::Instant;

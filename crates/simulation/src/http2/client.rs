@@ -1,5 +1,5 @@
-//! The client's side, written without the engine's connection: it tracks what the server may do, and fails if
-//! the server does more.
+//! The client, which does not use the connection of the engine. It tracks the permissions of the server, and
+//! fails if the server exceeds them.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use touchstone_http::h2::hpack::decoder::ListLimits;
 use touchstone_http::h2::hpack::{Decoder, Encoder, FieldList};
 use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, DEFAULT_WINDOW_BYTES, SettingId};
 
-use crate::chance;
+use crate::random;
 use crate::wire::{Wire, is_pattern, pattern};
 
 const LIST: ListLimits = ListLimits { bytes: 1 << 20, fields: 1000 };
 
-/// The window of the server at the end.
+/// The window of the server at the end of a run.
 const OPEN_WINDOW: u32 = 1 << 30;
 
 const MOST_BODY_BYTES: usize = 60_000;
@@ -26,23 +26,23 @@ pub struct Client {
     encoder: Encoder,
     streams: BTreeMap<u32, Stream>,
     next_stream: u32,
-    /// What the server may still send on the connection.
+    /// The window of the connection for the server.
     window: i64,
-    /// What the server may send on a new stream, by the settings that it has received.
+    /// The window of a new stream for the server, by the settings that it has acknowledged.
     stream_window: i64,
-    /// Settings on their way: windows and table sizes that hold when they are acknowledged.
+    /// Settings that were sent: windows and table sizes that apply when they are acknowledged.
     unacknowledged: Vec<(Option<u32>, Option<u32>)>,
-    /// What may be sent on the connection, and on a new stream.
+    /// The windows of the connection and of a new stream for the client.
     send_window: i64,
     send_stream_window: i64,
     most_streams: usize,
     has_settings: bool,
     is_leaving: bool,
     block: Option<(u32, bool, Vec<u8>)>,
-    /// Its bytes are changed on the link: the server may send any complete frames.
+    /// Bits of its bytes are changed in transit: the server may send any complete frames.
     is_changed: bool,
     unanswered_pings: u64,
-    /// Pings and settings of the server that are to be answered.
+    /// Pings and settings of the server that the client must acknowledge.
     pongs: Vec<[u8; 8]>,
     acknowledgements: u64,
 }
@@ -51,7 +51,7 @@ struct Stream {
     number: u64,
     kind: &'static str,
     length: usize,
-    /// The body of the request, and how much of it was sent.
+    /// The length of the request body, and the number of bytes that were sent.
     body_bytes: usize,
     body_sent: usize,
     has_ended: bool,
@@ -62,9 +62,9 @@ struct Stream {
     has_head: bool,
     is_answered: bool,
     is_reset: bool,
-    /// The server needs no more of the body.
+    /// The server has reset the stream after an early answer and does not read the rest of the body.
     is_stopped: bool,
-    /// The server will not take it up.
+    /// The server does not process the stream.
     is_ignored: bool,
 }
 
@@ -73,7 +73,7 @@ impl Client {
         let mut client = Client {
             input: Vec::new(),
             decoder: Decoder::new(),
-            encoder: Encoder::new(chance::pick(&[0, 100, 4096])),
+            encoder: Encoder::new(random::pick(&[0, 100, 4096])),
             streams: BTreeMap::new(),
             next_stream: 1,
             window: i64::from(DEFAULT_WINDOW_BYTES),
@@ -95,13 +95,13 @@ impl Client {
         client
     }
 
-    /// Takes a step.
+    /// Runs a random step.
     pub fn act(&mut self, to: &mut Wire) {
-        if chance::percent(50) {
+        if random::percent(50) {
             self.acknowledge(to);
         }
-        match chance::below(12) {
-            0..=3 => self.ask(to),
+        match random::below(12) {
+            0..=3 => self.send_request(to),
             4..=6 => self.send_bodies(to),
             7 | 8 => self.open_some_window(to),
             9 => self.reset_one(to),
@@ -110,17 +110,17 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, to: &mut Wire) {
+    fn send_request(&mut self, to: &mut Wire) {
         let open = self.streams.values().filter(|stream| !stream.is_done()).count();
         if self.is_leaving || open >= self.most_streams || self.streams.len() > 60 || !self.has_settings {
             return;
         }
         let id = self.next_stream;
         self.next_stream += 2;
-        let (number, kind) = (u64::from(id), chance::pick(&["whole", "length", "stream", "nothing"]));
-        let length = if kind == "nothing" { 0 } else { chance::length(MOST_BODY_BYTES) };
-        let has_body = chance::percent(40);
-        let body_bytes = if has_body { chance::length(MOST_BODY_BYTES) } else { 0 };
+        let (number, kind) = (u64::from(id), random::pick(&["whole", "length", "stream", "nothing"]));
+        let length = if kind == "nothing" { 0 } else { random::length(MOST_BODY_BYTES) };
+        let has_body = random::percent(40);
+        let body_bytes = if has_body { random::length(MOST_BODY_BYTES) } else { 0 };
         let path = format!("/{kind}/{length}/{number}");
         let mut fields: Vec<(Vec<u8>, Vec<u8>)> = vec![
             (b":method".to_vec(), if has_body { b"POST".to_vec() } else { b"GET".to_vec() }),
@@ -128,23 +128,23 @@ impl Client {
             (b":authority".to_vec(), b"example.org".to_vec()),
             (b":path".to_vec(), path.into_bytes()),
         ];
-        for index in 0..chance::below(6) {
-            let value = format!("{}-{}", chance::below(4), "z".repeat(chance::size(60)));
+        for index in 0..random::below(6) {
+            let value = format!("{}-{}", random::below(4), "z".repeat(random::size(60)));
             fields.push((format!("x-{index}").into_bytes(), value.into_bytes()));
         }
-        if chance::one_in(8) {
+        if random::one_in(8) {
             fields.push((b"x-long".to_vec(), vec![b'q'; 20_000]));
         }
-        if chance::one_in(4) {
-            fields.push((b"priority".to_vec(), format!("u={}, i", chance::below(8)).into_bytes()));
+        if random::one_in(4) {
+            fields.push((b"priority".to_vec(), format!("u={}, i", random::below(8)).into_bytes()));
         }
-        let sends_trailers = has_body && chance::one_in(4);
+        let sends_trailers = has_body && random::one_in(4);
         let ends = !has_body;
         let mut out = Vec::new();
         let block = self.encode(&fields);
         frame::append_headers(id, &block, ends, DEFAULT_FRAME_BYTES as usize, &mut out);
         to.put(&out);
-        chance::note(|| format!("client: asks {kind} {length} on {id}, with a body of {body_bytes}"));
+        random::note(|| format!("client: requests {kind} {length} on {id}, with a body of {body_bytes}"));
         let stream = Stream {
             number,
             kind,
@@ -171,7 +171,7 @@ impl Client {
         block
     }
 
-    /// Sends what the server's windows allow of the bodies.
+    /// Sends bodies as far as the windows of the server allow.
     fn send_bodies(&mut self, to: &mut Wire) {
         let ids: Vec<u32> = self.streams.keys().copied().collect();
         for id in ids {
@@ -182,7 +182,7 @@ impl Client {
             }
             let left = stream.body_bytes - stream.body_sent;
             let window = of_connection.min(stream.send_window).max(0) as usize;
-            let length = left.min(window).min(chance::size(DEFAULT_FRAME_BYTES as usize) + 1);
+            let length = left.min(window).min(random::size(DEFAULT_FRAME_BYTES as usize) + 1);
             if length == 0 && left > 0 {
                 continue;
             }
@@ -205,7 +205,7 @@ impl Client {
         }
     }
 
-    /// Answers the server's settings and pings.
+    /// Acknowledges the settings and pings of the server.
     fn acknowledge(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
         for _ in 0..std::mem::take(&mut self.acknowledgements) {
@@ -218,9 +218,9 @@ impl Client {
     }
 
     fn open_some_window(&mut self, to: &mut Wire) {
-        let increment = chance::pick(&[1, 100, 5000, 70_000]);
+        let increment = random::pick(&[1, 100, 5000, 70_000]);
         let mut out = Vec::new();
-        if chance::percent(50) && self.window < 1 << 24 {
+        if random::percent(50) && self.window < 1 << 24 {
             frame::append_window_update(0, increment, &mut out);
             self.window += i64::from(increment);
         }
@@ -235,19 +235,19 @@ impl Client {
     }
 
     fn some_stream(&mut self) -> Option<(u32, &mut Stream)> {
-        let place = chance::size(self.streams.len());
+        let place = random::size(self.streams.len());
         self.streams.iter_mut().nth(place).map(|(id, stream)| (*id, stream))
     }
 
     fn reset_one(&mut self, to: &mut Wire) {
-        if chance::percent(60) {
+        if random::percent(60) {
             return;
         }
         let Some((id, stream)) = self.some_stream() else { return };
         if stream.is_done() || stream.is_ignored {
             return;
         }
-        chance::note(|| format!("client: resets {id}"));
+        random::note(|| format!("client: resets {id}"));
         stream.is_reset = true;
         let mut out = Vec::new();
         frame::append_reset_stream(id, ErrorCode::CANCEL, &mut out);
@@ -255,15 +255,15 @@ impl Client {
     }
 
     fn change_settings(&mut self, to: &mut Wire) {
-        let window = chance::percent(60).then(|| chance::pick(&[0, 1, 1000, 65_535, 200_000]));
-        let table = chance::percent(30).then(|| chance::pick(&[0, 100, 4096, 10_000]));
+        let window = random::percent(60).then(|| random::pick(&[0, 1, 1000, 65_535, 200_000]));
+        let table = random::percent(30).then(|| random::pick(&[0, 100, 4096, 10_000]));
         let mut settings = Vec::new();
         settings.extend(window.map(|window| (SettingId::INITIAL_WINDOW_SIZE, window)));
         settings.extend(table.map(|table| (SettingId::HEADER_TABLE_SIZE, table)));
-        if chance::one_in(4) {
+        if random::one_in(4) {
             settings.push((SettingId(0x7777), 5));
         }
-        chance::note(|| format!("client: settings, window {window:?}, table {table:?}"));
+        random::note(|| format!("client: settings, window {window:?}, table {table:?}"));
         let mut out = Vec::new();
         frame::append_settings(&settings, &mut out);
         to.put(&out);
@@ -277,14 +277,14 @@ impl Client {
 
     fn send_other_frame(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
-        match chance::below(4) {
+        match random::below(4) {
             0 => {
                 frame::append_ping([7; 8], false, &mut out);
                 self.unanswered_pings += 1;
             }
             1 => frame::append_header(0, FrameType(0xfa), 0, 0, &mut out),
             2 => {
-                let stream = self.next_stream + 2 * chance::below(3) as u32;
+                let stream = self.next_stream + 2 * random::below(3) as u32;
                 frame::append_priority_update(stream, b"u=1", &mut out);
             }
             _ => {
@@ -304,7 +304,7 @@ impl Client {
             let header = FrameHeader::parse(header);
             assert!(header.length <= DEFAULT_FRAME_BYTES as usize, "a frame of {} bytes", header.length);
             let Some((payload, after)) = after.split_at_checked(header.length) else { break };
-            let frame = Frame::parse(header, payload).expect("the server sent no frame");
+            let frame = Frame::parse(header, payload).expect("the server sent an invalid frame");
             assert!(!matches!(frame, Frame::Unknown(_)), "a frame of an unknown type");
             if !self.is_changed {
                 self.take_frame(frame);
@@ -316,7 +316,10 @@ impl Client {
 
     fn take_frame(&mut self, frame: Frame<'_>) {
         if let Some((id, _, _)) = &self.block {
-            assert!(matches!(frame, Frame::Continuation { stream, .. } if stream == *id), "within a block");
+            assert!(
+                matches!(frame, Frame::Continuation { stream, .. } if stream == *id),
+                "a frame within a field block"
+            );
         }
         match frame {
             Frame::Settings(settings) => {
@@ -335,7 +338,7 @@ impl Client {
                 self.has_settings = true;
                 self.acknowledgements += 1;
             }
-            Frame::SettingsAcknowledgement => self.settings_hold(),
+            Frame::SettingsAcknowledgement => self.apply_acknowledged_settings(),
             Frame::Headers { stream, fragment, end_stream, end_headers, .. } => {
                 self.block = Some((stream, end_stream, fragment.to_vec()));
                 self.end_block(end_headers);
@@ -348,33 +351,34 @@ impl Client {
             Frame::Data { stream, data, end_stream } => self.take_data(stream, data, end_stream),
             Frame::WindowUpdate { stream: 0, increment } => self.send_window += i64::from(increment),
             Frame::WindowUpdate { stream, increment } => {
-                let stream = self.streams.get_mut(&stream).expect("a window of no stream");
+                let stream = self.streams.get_mut(&stream).expect("WINDOW_UPDATE for an unknown stream");
                 stream.send_window += i64::from(increment);
             }
             Frame::ResetStream { stream, code } => {
-                chance::note(|| format!("client: the server resets {stream}: {code:?}"));
-                let stream = self.streams.get_mut(&stream).expect("a reset of no stream");
+                random::note(|| format!("client: the server resets {stream}: {code:?}"));
+                let stream = self.streams.get_mut(&stream).expect("RST_STREAM for an unknown stream");
                 let is_early_end = code == ErrorCode::NO_ERROR && stream.is_answered;
                 assert!(is_early_end || stream.is_reset, "the server resets a request: {code:?}");
                 stream.is_stopped = true;
             }
             Frame::GoAway { last_stream, code, .. } => {
-                assert_eq!(code, ErrorCode::NO_ERROR, "the server gave up");
+                assert_eq!(code, ErrorCode::NO_ERROR, "the server closes the connection with an error");
                 self.is_leaving = true;
                 for (_, stream) in self.streams.range_mut(last_stream.saturating_add(1)..) {
-                    assert!(!stream.has_head, "an answered stream was never taken up");
+                    assert!(!stream.has_head, "an answered stream is declared unprocessed");
                     stream.is_ignored = true;
                 }
             }
             Frame::Ping { acknowledgement: true, .. } => {
-                self.unanswered_pings = self.unanswered_pings.checked_sub(1).expect("an answer too many");
+                self.unanswered_pings =
+                    self.unanswered_pings.checked_sub(1).expect("PING acknowledged twice");
             }
             Frame::Ping { payload, .. } => self.pongs.push(payload),
             other => panic!("a server does not send {other:?}"),
         }
     }
 
-    fn settings_hold(&mut self) {
+    fn apply_acknowledged_settings(&mut self) {
         assert!(!self.unacknowledged.is_empty(), "settings are acknowledged twice");
         let (window, table) = self.unacknowledged.remove(0);
         if let Some(window) = window {
@@ -400,9 +404,9 @@ impl Client {
             let mut fields = list.fields().iter();
             fields.find(|field| list.name(field) == wanted).map(|field| list.value(field).to_vec())
         };
-        let stream = self.streams.get_mut(&id).expect("an answer to no request");
-        assert!(!stream.is_answered, "stream {id}: something behind the end");
-        assert!(!stream.is_ignored, "stream {id} was not to be taken up");
+        let stream = self.streams.get_mut(&id).expect("HEADERS for an unknown stream");
+        assert!(!stream.is_answered, "stream {id}: a field block after the end");
+        assert!(!stream.is_ignored, "stream {id} was declared unprocessed");
         let status = value(b":status");
         match status.as_deref() {
             Some(b"103") => assert!(!stream.has_head && !end_stream),
@@ -410,17 +414,21 @@ impl Client {
                 assert!(!stream.has_head, "stream {id} is answered twice");
                 stream.has_head = true;
                 let number = stream.number.to_string();
-                assert_eq!(value(b"x-number").as_deref(), Some(number.as_bytes()), "another's answer");
+                assert_eq!(
+                    value(b"x-number").as_deref(),
+                    Some(number.as_bytes()),
+                    "the answer to another request"
+                );
                 let received = value(b"x-received").unwrap();
                 let whole = stream.body_bytes.to_string();
                 let is_early = received == b"part";
-                assert!(is_early || received == whole.as_bytes(), "the body of the request was cut");
+                assert!(is_early || received == whole.as_bytes(), "the body of the request is incomplete");
                 stream.is_stopped |= is_early && end_stream;
             }
             Some(other) => panic!("status {}", other.escape_ascii()),
             None => {
                 let is_due = stream.kind == "stream" && stream.number.is_multiple_of(3);
-                assert!(is_due && stream.has_head && end_stream, "trailers out of place");
+                assert!(is_due && stream.has_head && end_stream, "unexpected trailers");
                 assert_eq!(value(b"last").as_deref(), Some(&b"yes"[..]));
             }
         }
@@ -431,12 +439,12 @@ impl Client {
 
     fn take_data(&mut self, id: u32, data: &[u8], end_stream: bool) {
         self.window -= data.len() as i64;
-        assert!(self.window >= 0, "the connection's window is overrun by {}", -self.window);
-        let stream = self.streams.get_mut(&id).expect("data of no stream");
+        assert!(self.window >= 0, "the window of the connection is exceeded by {}", -self.window);
+        let stream = self.streams.get_mut(&id).expect("DATA for an unknown stream");
         stream.window -= data.len() as i64;
         // If settings have made a window negative, the client must wait.
-        assert!(data.is_empty() || stream.window >= 0, "stream {id}: its window is overrun");
-        assert!(stream.has_head && !stream.is_answered, "stream {id}: data out of place");
+        assert!(data.is_empty() || stream.window >= 0, "stream {id}: its window is exceeded");
+        assert!(stream.has_head && !stream.is_answered, "stream {id}: unexpected data");
         assert!(is_pattern(stream.number, stream.received, data), "stream {id}: bytes of another body");
         stream.received += data.len();
         if end_stream {
@@ -446,7 +454,7 @@ impl Client {
         }
     }
 
-    /// Opens all windows, so that the server can send everything.
+    /// Opens all windows, so that the server can send all answers.
     pub fn open_windows(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
         let increment = OPEN_WINDOW - u32::try_from(self.window.max(0)).unwrap();
@@ -463,20 +471,20 @@ impl Client {
         to.put(&out);
     }
 
-    /// Sends what is left to be sent.
+    /// Sends the rest of all bodies.
     pub fn send_rest(&mut self, to: &mut Wire) {
         self.send_bodies(to);
         self.acknowledge(to);
     }
 
-    /// Whether every request that was not reset has its answer, and no other work is left.
-    pub fn has_everything(&self) -> bool {
+    /// Whether every request that was not reset is answered, and nothing else is pending.
+    pub fn is_complete(&self) -> bool {
         self.unacknowledged.is_empty()
             && self.unanswered_pings == 0
             && self.streams.values().all(|stream| stream.is_done() || stream.is_ignored)
     }
 
-    /// What is missing.
+    /// A description of the pending requests.
     pub fn unanswered(&self) -> String {
         let open = self.streams.iter().filter(|(_, stream)| !stream.is_done() && !stream.is_ignored);
         let shown: Vec<String> = open
@@ -503,7 +511,7 @@ impl Stream {
 
     fn end(&mut self, id: u32) {
         assert!(self.has_head, "stream {id} ends without an answer");
-        assert_eq!(self.received, self.length, "stream {id}: a body of another length");
+        assert_eq!(self.received, self.length, "stream {id}: the body has the wrong length");
         self.is_answered = true;
     }
 }

@@ -1,4 +1,4 @@
-//! The server's side: the calls of a server to the engine, in any allowed order.
+//! The server, which calls the engine in any allowed order.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use touchstone_http::h2::frame::HEADER_BYTES;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{Body, Event, Events, Limits, Responded, ServerConnection, StreamKey};
 
-use crate::chance;
+use crate::random;
 use crate::wire::{Wire, byte_of, is_pattern, pattern};
 
 /// The server of one connection.
@@ -16,21 +16,21 @@ pub struct Server {
     events: Events,
     input: Vec<u8>,
     out: Vec<u8>,
-    /// Requests that are not answered yet, and answers under way, by stream.
+    /// Requests without answers, and answers that are being sent, by stream.
     streams: BTreeMap<u32, Stream>,
     failure: Option<String>,
-    /// The client's bytes are changed on the link: their contents have no meaning.
+    /// Bits of the bytes of the client are changed in transit: their contents are not checked.
     is_changed: bool,
 }
 
 struct Stream {
     key: StreamKey,
-    asked: RequestedAnswer,
+    requested: RequestedAnswer,
     state: State,
-    /// Bytes of the request's body so far, and whether it is whole.
+    /// The received bytes of the request body, and whether the body is complete.
     received: usize,
     is_whole: bool,
-    /// Bytes of the request that were not yet returned to the window.
+    /// Bytes of the request for which the window was not yet opened again.
     held: usize,
     /// Bytes of the answer that were written.
     sent: usize,
@@ -57,7 +57,7 @@ enum BodyKind {
 enum State {
     Waiting,
     Sending,
-    /// Everything was offered, and the body was finished.
+    /// The whole body was offered, and finished.
     Finished,
 }
 
@@ -84,7 +84,7 @@ impl Server {
     }
 
     pub fn receive(&mut self, from: &mut Wire) {
-        // Who does not read its answers is not read from.
+        // The server does not read from a client that does not read its answers.
         if self.has_failed() || self.out.len() > self.limits.output_bytes {
             return;
         }
@@ -110,12 +110,12 @@ impl Server {
     fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Request(request) => {
-                let Some(asked) = parse(request.path()) else { return };
+                let Some(requested) = parse(request.path()) else { return };
                 let key = request.stream();
-                chance::note(|| format!("server: request {asked:?} on {}", key.id()));
+                random::note(|| format!("server: request {requested:?} on {}", key.id()));
                 let stream = Stream {
                     key,
-                    asked,
+                    requested,
                     state: State::Waiting,
                     received: 0,
                     is_whole: request.end_of_stream(),
@@ -123,7 +123,7 @@ impl Server {
                     sent: 0,
                     offered: 0,
                 };
-                assert!(self.streams.insert(key.id(), stream).is_none(), "a request came twice");
+                assert!(self.streams.insert(key.id(), stream).is_none(), "a stream has two requests");
             }
             Event::Data { stream, range, end_of_stream } => {
                 let length = range.len();
@@ -132,13 +132,13 @@ impl Server {
                     return;
                 };
                 let bytes = &self.input[range];
-                assert!(!open.is_whole, "data behind the end");
-                let is_right = is_pattern(open.asked.number, open.received, bytes);
+                assert!(!open.is_whole, "data after the end");
+                let is_right = is_pattern(open.requested.number, open.received, bytes);
                 assert!(is_right || self.is_changed, "stream {}: bytes of another body", stream.id());
                 open.received += length;
                 open.held += length;
                 open.is_whole = end_of_stream;
-                if chance::percent(70) {
+                if random::percent(70) {
                     let held = std::mem::take(&mut open.held);
                     self.connection.release(stream, held);
                 }
@@ -151,21 +151,21 @@ impl Server {
                 }
             }
             Event::Reset { stream, reason, .. } => {
-                chance::note(|| format!("server: stream {} is reset, {reason:?}", stream.id()));
+                random::note(|| format!("server: stream {} is reset, {reason:?}", stream.id()));
                 self.streams.remove(&stream.id());
             }
             Event::Refused { stream_id, reason, .. } => {
-                chance::note(|| format!("server: stream {stream_id} is refused: {reason}"));
+                random::note(|| format!("server: stream {stream_id} is refused: {reason}"));
             }
             Event::GoAway { .. } | Event::Pong { .. } => {}
         }
     }
 
-    /// Something of what a server has to do for its streams.
+    /// Runs a random step of the server.
     pub fn act(&mut self) {
         let keys: Vec<u32> = self.streams.keys().copied().collect();
         for id in keys {
-            if chance::percent(30) {
+            if random::percent(30) {
                 continue;
             }
             let Some(stream) = self.streams.get_mut(&id) else { continue };
@@ -175,8 +175,8 @@ impl Server {
                 self.connection.release(key, held);
             }
             match self.streams[&id].state {
-                // Some are answered before their request is whole.
-                State::Waiting if self.streams[&id].is_whole || chance::one_in(30) => self.answer(id),
+                // Some are answered before their request is complete.
+                State::Waiting if self.streams[&id].is_whole || random::one_in(30) => self.answer(id),
                 State::Sending => self.offer(id),
                 State::Waiting | State::Finished => {}
             }
@@ -185,11 +185,11 @@ impl Server {
 
     fn answer(&mut self, id: u32) {
         let stream = &self.streams[&id];
-        let (key, RequestedAnswer { number, kind, length }) = (stream.key, stream.asked);
+        let (key, RequestedAnswer { number, kind, length }) = (stream.key, stream.requested);
         // The received part of the request, so that the client can compare it.
         let (text, got) = (number.to_string(), stream.received.to_string());
         let received = if stream.is_whole { got } else { "part".to_string() };
-        let long = "x".repeat(chance::pick(&[0, 0, 0, 300, 20_000]));
+        let long = "x".repeat(random::pick(&[0, 0, 0, 300, 20_000]));
         let fields = [
             (&b"x-number"[..], text.as_bytes()),
             (b"x-received", received.as_bytes()),
@@ -203,7 +203,7 @@ impl Server {
             BodyKind::Stream => Body::Stream,
             BodyKind::Nothing => Body::Empty,
         };
-        if chance::one_in(10) {
+        if random::one_in(10) {
             let mut block = Vec::new();
             touchstone_http::h2::hpack::encode_response_block(103, [(&b"link"[..], &b"a"[..])], &mut block);
             self.connection.inform(key, &block, &mut self.out);
@@ -211,30 +211,30 @@ impl Server {
         let mut block = Vec::new();
         let responded =
             self.connection.respond_with_fields(key, 200, fields, body, &mut block, &mut self.out);
-        chance::note(|| format!("server: answers {id} with {length} bytes as {kind:?}: {responded:?}"));
+        random::note(|| format!("server: answers {id} with {length} bytes as {kind:?}: {responded:?}"));
         match responded {
             Responded::Complete => drop(self.streams.remove(&id)),
             Responded::Queued => {
                 let stream = self.streams.get_mut(&id).unwrap();
                 stream.state = if kind == BodyKind::Stream { State::Sending } else { State::Finished };
             }
-            Responded::Gone => panic!("the engine has lost stream {id}, which was not reset"),
+            Responded::Gone => panic!("the engine has no stream {id}, which was not reset"),
         }
     }
 
     fn offer(&mut self, id: u32) {
         let stream = self.streams.get_mut(&id).unwrap();
-        let left = stream.asked.length - stream.offered;
+        let left = stream.requested.length - stream.offered;
         let capacity = self.connection.send_capacity(stream.key);
-        let piece = left.min(if chance::one_in(10) { left } else { capacity }).min(chance::size(20_000) + 1);
+        let piece = left.min(if random::one_in(10) { left } else { capacity }).min(random::size(20_000) + 1);
         if piece > 0 {
             assert!(self.connection.offer(stream.key, piece), "nothing can be offered on an open stream");
             stream.offered += piece;
         }
-        if stream.offered == stream.asked.length {
+        if stream.offered == stream.requested.length {
             let mut block = Vec::new();
             encode_fields_block([(&b"last"[..], &b"yes"[..])], &mut block);
-            let trailers = stream.asked.number.is_multiple_of(3).then_some(&block[..]);
+            let trailers = stream.requested.number.is_multiple_of(3).then_some(&block[..]);
             let finished = self.connection.finish(stream.key, trailers, &mut self.out);
             stream.state = State::Finished;
             match finished {
@@ -245,22 +245,21 @@ impl Server {
         }
     }
 
-    /// Plans frames, as far as windows and the buffer allow, and hands all output to the network.
+    /// Writes frames, as far as windows and the buffer allow, and sends all output.
     pub fn send(&mut self, to: &mut Wire) {
-        let most = chance::pick(&[1, 100, 5000, usize::MAX]);
+        let most = random::pick(&[1, 100, 5000, usize::MAX]);
         while let Some(frame) = self.connection.next_data(most, &mut self.out) {
-            let stream =
-                self.streams.get_mut(&frame.stream.id()).expect("data of a stream that is not there");
+            let stream = self.streams.get_mut(&frame.stream.id()).expect("DATA for an unknown stream");
             assert!(stream.key == frame.stream && frame.length > 0 && frame.length <= most);
-            let (number, sent) = (stream.asked.number, stream.sent);
+            let (number, sent) = (stream.requested.number, stream.sent);
             self.out.extend((sent..sent + frame.length).map(|place| byte_of(number, place)));
             stream.sent += frame.length;
-            assert!(stream.sent <= stream.asked.length, "more is asked for than there is");
+            assert!(stream.sent <= stream.requested.length, "a frame exceeds the body");
             if frame.is_last {
-                assert_eq!(stream.sent, stream.asked.length, "the end before the end");
+                assert_eq!(stream.sent, stream.requested.length, "END_STREAM before the end of the body");
                 self.streams.remove(&frame.stream.id());
             }
-            if chance::one_in(4) {
+            if random::one_in(4) {
                 break;
             }
         }
@@ -277,10 +276,10 @@ impl Server {
         self.connection.shut_down();
     }
 
-    /// With all requests answered no stream is open.
+    /// Checks that no stream is open after all requests are answered.
     pub fn check_end(&mut self) {
         assert!(self.streams.is_empty(), "{} streams are left", self.streams.len());
-        assert_eq!(self.connection.open_streams(), 0, "the engine holds streams that are done with");
+        assert_eq!(self.connection.open_streams(), 0, "the engine has streams that are complete");
         assert!(!self.connection.has_data_to_send() && !self.connection.is_blocked());
     }
 }

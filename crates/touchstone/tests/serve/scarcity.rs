@@ -311,10 +311,10 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 fn the_table_names_tests_that_are_there() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(top.join("docs/running.md")).expect("the page is there");
-    let table = page.split("## When something is missing").nth(1).expect("the section is there");
+    let table = page.split("## Missing resources").nth(1).expect("the section is there");
     let table = table.split("\n## ").next().expect("the section has an end");
     let mut rows = 0;
-    for line in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what")) {
+    for line in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| resource |")) {
         let named = line.split('`').rfind(|word| word.contains("::"));
         let named = named.unwrap_or_else(|| panic!("no test in the row {line}"));
         let (file, test) = named.rsplit_once("::").expect("FILE::TEST");

@@ -8,38 +8,42 @@ use std::sync::mpsc::{Sender, channel};
 use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_admin::ControlFunction;
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem};
-use touchstone_control::{Call, CallAnswer, ControlApi, Failure, Host, Opened, OriginName, OriginOrder};
+use touchstone_control::{
+    ControlApi, ControlError, ControlRequest, ControlResponse, ControlledServer, LoadedConfig, OriginName,
+    OriginOverride,
+};
 use touchstone_sites::checks::check_all;
 
 use super::{Event, Running};
 
 /// Passes requests of the admin listener to the main thread, and waits for the answers.
 pub(super) fn by_events(events: Sender<Event>) -> ControlFunction {
-    Arc::new(move |call| {
+    Arc::new(move |request| {
         let (reply, answer) = channel();
         // The events end when the server stops.
-        drop(events.send(Event::Control(Box::new(call), reply)));
-        answer.recv().unwrap_or_else(|_| Failure::new(503, "the server is being stopped").answer())
+        drop(events.send(Event::Control(Box::new(request), reply)));
+        answer.recv().unwrap_or_else(|_| ControlError::new(503, "the server is being stopped").response())
     })
 }
 
 impl Running {
     /// Executes a request.
-    pub(super) fn control(&mut self, call: &Call) -> CallAnswer {
+    pub(super) fn control(&mut self, request: &ControlRequest) -> ControlResponse {
         let Some(mut api) = self.parts.control_api.take() else {
-            return Failure::new(503, "there is no control API; the error log has the reason").answer();
+            return ControlError::new(503, "there is no control API; the error log has the reason")
+                .response();
         };
-        let answer = api.handle(call, self);
+        let answer = api.handle(request, self);
         self.parts.control_api = Some(api);
         answer
     }
 
-    /// A reload has applied this configuration.
-    pub(super) fn control_reloaded(&mut self, opened: Opened) {
+    /// Gives the control API the configuration that a reload has applied.
+    pub(super) fn control_reloaded(&mut self, opened: LoadedConfig) {
         let (parts, is_enabled) = (&mut self.parts, opened.effective.config.control.enabled);
         let done = match parts.control_api.take() {
             Some(api) if !is_enabled => {
-                let lost = api.lost_at_end().into_iter();
+                let lost = api.unsaved_changes().into_iter();
                 lost.for_each(|change| parts.error_log.warning(lost_change(&change)));
                 return;
             }
@@ -62,12 +66,12 @@ impl Running {
     /// Logs which changes are lost when this process ends.
     pub(super) fn log_lost_changes(&self) {
         let api = self.parts.control_api.iter();
-        for change in api.flat_map(|api| api.lost_at_end()) {
+        for change in api.flat_map(|api| api.unsaved_changes()) {
             self.parts.error_log.warning(lost_change(&change));
         }
     }
 
-    /// A new configuration was prepared and is not applied: the logs stay those of the present one.
+    /// Restores the logs of the present configuration after a prepared one was not applied.
     fn keep_logs(&self) {
         let parts = &self.parts;
         let config = &parts.snapshot.config;
@@ -84,7 +88,7 @@ fn lost_change(change: &str) -> String {
     format!("a change of the control API ends with control.persist \"none\": {change}")
 }
 
-impl Host for Running {
+impl ControlledServer for Running {
     fn check(&self, config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
         check_all(config, places)
     }
@@ -92,7 +96,7 @@ impl Host for Running {
     fn apply(
         &mut self,
         config: Config,
-        orders: &BTreeMap<OriginName, OriginOrder>,
+        overrides: &BTreeMap<OriginName, OriginOverride>,
         commit: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<(), String> {
         let ready = self.make_ready(config)?;
@@ -100,7 +104,7 @@ impl Host for Running {
             self.keep_logs();
             return Err(problem);
         }
-        self.apply(ready, orders);
+        self.apply(ready, overrides);
         Ok(())
     }
 

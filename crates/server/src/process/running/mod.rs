@@ -24,7 +24,7 @@ use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
 use touchstone_config::ListenAddress;
-use touchstone_control::{Call, CallAnswer, ControlApi};
+use touchstone_control::{ControlApi, ControlRequest, ControlResponse};
 use touchstone_lifecycle::control::{Answer, Control, ControlListener, Reply, Request};
 use touchstone_lifecycle::handover::{Predecessor, ReadyNotice};
 use touchstone_lifecycle::heartbeat::Heartbeat;
@@ -99,7 +99,7 @@ pub struct Parts {
 enum Event {
     Signal(i32),
     Request(Request, Reply),
-    Control(Box<Call>, Sender<CallAnswer>),
+    Control(Box<ControlRequest>, Sender<ControlResponse>),
     Successor(Result<ReadyNotice, String>),
     PredecessorEnded,
 }
@@ -219,7 +219,7 @@ impl Running {
                     });
                     return ServeEnd::Stop;
                 }
-                Event::Control(call, reply) => drop(reply.send(self.control(&call))),
+                Event::Control(request, reply) => drop(reply.send(self.control(&request))),
                 Event::Successor(Ok(ready)) => return ServeEnd::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
                 Event::PredecessorEnded => self.begin_http3(),

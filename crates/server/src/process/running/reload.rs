@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use touchstone_config::{Config, ConfigProblem, ListenAddress};
-use touchstone_control::{ControlApi, Opened, OriginName, OriginOrder, order_origins};
+use touchstone_control::{ControlApi, LoadedConfig, OriginName, OriginOverride, apply_origin_overrides};
 use touchstone_lifecycle::control::Answer;
 use touchstone_lifecycle::systemd::Notice;
 use touchstone_sites::logs::ServerLogs;
@@ -126,11 +126,11 @@ impl Running {
         Ok(OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector })
     }
 
-    /// Passes the new configuration to the cores, and waits until they have applied it. `orders` are the
-    /// operators' orders to origins.
-    pub(super) fn apply(&mut self, ready: OpenedConfig, orders: &BTreeMap<OriginName, OriginOrder>) {
+    /// Passes the new configuration to the cores, and waits until they have applied it. `overrides` are the
+    /// states and weights of origins that operators have set.
+    pub(super) fn apply(&mut self, ready: OpenedConfig, overrides: &BTreeMap<OriginName, OriginOverride>) {
         // Before a core chooses an origin of a new group.
-        order_origins(&self.parts.shared.services.origins, orders);
+        apply_origin_overrides(&self.parts.shared.services.origins, overrides);
         let OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector } =
             ready;
         let parts = &mut self.parts;
@@ -199,7 +199,7 @@ impl Running {
 
 /// Reads a configuration file with the changes of the control API that are kept for it, and checks whether
 /// this machine has what it names.
-fn read(file: &Path) -> Result<Opened, Vec<String>> {
+fn read(file: &Path) -> Result<LoadedConfig, Vec<String>> {
     let texts =
         |problems: Vec<ConfigProblem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
     let opened = touchstone_control::open(file).map_err(texts)?;

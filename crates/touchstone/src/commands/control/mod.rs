@@ -49,7 +49,7 @@ enum ControlCommand {
     Certificates(ServerOptions),
     /// Replace the certificate and the key of a site
     Certificate(CertificateArguments),
-    /// Print a part of the configuration in force as JSON, and its ETag to standard error
+    /// Print a part of the effective configuration as JSON, and its ETag to standard error
     Get(GetArguments),
     /// Replace a part of the configuration by a JSON file
     Put(PutArguments),
@@ -59,7 +59,7 @@ enum ControlCommand {
     Delete(DeleteArguments),
     /// Print the last changes, accepted and refused
     History(ServerOptions),
-    /// Drop all changes: the configuration file alone counts again
+    /// Discard all changes and apply the configuration file alone
     Discard(ServerOptions),
 }
 

@@ -1,16 +1,16 @@
-//! A request to the control API, and its answer, without the protocol around them.
+//! A request to the control API and its response, independent of HTTP/1.
 
 use serde_json::{Map, Value, json};
 
 use crate::tokens::Identity;
 
-/// The largest body of a request.
+/// The maximum length of a request body in bytes.
 pub const MOST_BODY_BYTES: u64 = 1 << 20;
 
 /// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallMethod {
-    /// GET, or HEAD, whose answer has no body.
+pub enum ControlMethod {
+    /// GET, or HEAD, whose response has no body.
     Get,
     /// PUT
     Put,
@@ -20,44 +20,44 @@ pub enum CallMethod {
     Patch,
     /// DELETE
     Delete,
-    /// Any other.
+    /// Any other method.
     Other,
 }
 
-impl CallMethod {
+impl ControlMethod {
     /// Its name.
     pub fn word(self) -> &'static str {
         ["GET", "PUT", "POST", "PATCH", "DELETE", "other"][self as usize]
     }
 
-    /// Whether it changes nothing.
+    /// Whether the method changes nothing (RFC 9110, section 9.2.1).
     pub fn is_safe(self) -> bool {
-        self == CallMethod::Get
+        self == ControlMethod::Get
     }
 }
 
-/// A request.
+/// A request to the control API.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct ControlRequest {
     /// Its method.
-    pub method: CallMethod,
-    /// Its path as it was sent, without the query.
+    pub method: ControlMethod,
+    /// Its path, still percent-encoded, without the query.
     pub path: String,
     /// Its query.
     pub query: String,
-    /// Its conditions and what it says about its body.
-    pub fields: CallFields,
-    /// Its body, or why there is none.
-    pub body: Result<Vec<u8>, Failure>,
-    /// Who sends it, or why that is not known.
-    pub caller: Result<Identity, Failure>,
+    /// Its conditions and the type of its body.
+    pub fields: ControlRequestFields,
+    /// Its body, or the error while it was received.
+    pub body: Result<Vec<u8>, ControlError>,
+    /// The client, or the error if it is not authenticated.
+    pub caller: Result<Identity, ControlError>,
     /// The address of the client, or `unix`.
     pub address: String,
 }
 
 /// Header fields of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallFields {
+pub struct ControlRequestFields {
     /// `If-Match`
     pub if_match: Option<String>,
     /// `If-None-Match`
@@ -70,9 +70,9 @@ pub struct CallFields {
     pub from_browser: bool,
 }
 
-/// An answer.
+/// A response of the control API.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CallAnswer {
+pub struct ControlResponse {
     /// Its status.
     pub status: u16,
     /// Further fields.
@@ -81,31 +81,31 @@ pub struct CallAnswer {
     pub body: Value,
 }
 
-/// Why a request was not carried out.
+/// The error of a request that was not executed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
-    /// The status of the answer.
+pub struct ControlError {
+    /// The status of the response.
     pub status: u16,
-    /// What is wrong, and what to do.
+    /// The error message.
     pub error: String,
-    /// More members of the answer.
+    /// More members of the response body.
     pub more: Map<String, Value>,
 }
 
-impl Failure {
-    /// A failure with this status and text.
-    pub fn new(status: u16, error: impl Into<String>) -> Failure {
-        Failure { status, error: error.into(), more: Map::new() }
+impl ControlError {
+    /// An error with this status and text.
+    pub fn new(status: u16, error: impl Into<String>) -> ControlError {
+        ControlError { status, error: error.into(), more: Map::new() }
     }
 
-    /// With one more member.
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Failure {
+    /// Adds a member to the response body.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> ControlError {
         self.more.insert(name.to_string(), value.into());
         self
     }
 
-    /// The answer.
-    pub fn answer(&self) -> CallAnswer {
+    /// The response for this error.
+    pub fn response(&self) -> ControlResponse {
         let mut body = Value::Object(self.more.clone());
         body["error"] = json!(self.error);
         let mut fields = Vec::new();
@@ -118,6 +118,6 @@ impl Failure {
         if self.status == 401 {
             fields.push(("WWW-Authenticate", "Bearer realm=\"touchstone control\"".to_string()));
         }
-        CallAnswer { status: self.status, fields, body }
+        ControlResponse { status: self.status, fields, body }
     }
 }

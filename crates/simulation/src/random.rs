@@ -1,13 +1,13 @@
-//! The source of all chance in a simulation, and its trace: both belong to the thread, so that a simulated
-//! disk or network below the product's code uses the same source as the part that drives it.
+//! The source of all random numbers of a simulation, and its trace. Both belong to the thread, so a simulated
+//! disk or network below the product's code uses the same source as the part that runs it.
 //!
-//! The order of the random choices determines the simulation. So the state at the end distinguishes two runs:
-//! it is their fingerprint.
+//! The order of the random choices determines the simulation. Therefore the final state is the fingerprint of
+//! a run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// How many lines of the trace are kept: those before the fault.
+/// The maximum number of lines of the trace, the last before the fault.
 const MOST_LINES: usize = 120;
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
 
 /// Begins a simulation with a seed.
 pub fn begin(seed: u64, is_traced: bool) {
-    // Neighbouring seeds are spread over all states.
+    // Adjacent seeds begin with very different states.
     STATE.set(mixed(seed ^ 0x5851_f42d_4c95_7f2d));
     IS_TRACED.set(is_traced);
     TRACE.with_borrow_mut(VecDeque::clear);
@@ -31,7 +31,7 @@ pub fn next() -> u64 {
     mixed(state)
 }
 
-/// Takes a number of the run into the fingerprint.
+/// Includes a number of the run in the fingerprint.
 pub fn mix(number: u64) {
     STATE.set(mixed(STATE.get() ^ number));
 }
@@ -47,37 +47,37 @@ fn mixed(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A number below this one.
+/// A random number below `end`.
 pub fn below(end: u64) -> u64 {
     if end == 0 { 0 } else { next() % end }
 }
 
-/// A size below this one.
+/// A random size below `end`.
 pub fn size(end: usize) -> usize {
     below(end as u64) as usize
 }
 
-/// A number from `first` to `last`.
+/// A random number from `first` to `last`.
 pub fn between(first: u64, last: u64) -> u64 {
     first + below(last - first + 1)
 }
 
-/// True in this percentage of the cases.
+/// True with this probability in percent.
 pub fn percent(share: u64) -> bool {
     below(100) < share
 }
 
-/// True in one of this number of cases.
+/// True with the probability `1 / cases`.
 pub fn one_in(cases: u64) -> bool {
     below(cases) == 0
 }
 
-/// One of these.
+/// A random element.
 pub fn pick<T: Copy>(from: &[T]) -> T {
     from[size(from.len())]
 }
 
-/// A length as they occur: often zero or small, seldom large.
+/// A random length: often zero or small, rarely large.
 pub fn length(most: usize) -> usize {
     match below(8) {
         0 => 0,
@@ -88,7 +88,7 @@ pub fn length(most: usize) -> usize {
     }
 }
 
-/// Adds a line to the trace. The text is made only if a run is repeated with its trace.
+/// Adds a line to the trace. The text is created only if a run is repeated with its trace.
 pub fn note(text: impl FnOnce() -> String) {
     if IS_TRACED.get() {
         let line = text();
