@@ -62,7 +62,7 @@ impl Sharing {
             Sharing::Directory => "shared = true".to_string(),
             Sharing::Nats(nats) => format!("nats = {{ url = {:?} }}", nats.url),
         };
-        let text = scene.acme(Some(pebble), &format!("{sharing}\nlease = \"2s\"\n{more}"));
+        let text = scene.acme(Some(pebble), &format!("{sharing}\nlease = \"6s\"\n{more}"));
         let own = self.storage(scene, machine);
         text.replace(&format!("{:?}", scene.storage()), &format!("{own:?}"))
     }
@@ -142,7 +142,7 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     wait_until("the first machine is in its order", PATIENCE, || called.exists());
     let second = start(&scene, 2, &second_text);
     // While the first one runs, the second one makes no order, for longer than a lease lasts.
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(10));
     assert!(!second.error_text().contains("is requested from"), "{}", second.error_text());
     drop(first); // with SIGKILL
     let program = fs::read_to_string(&called).expect("its number").trim().parse().expect("a number");
@@ -165,10 +165,12 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     assert!(is_whole(&file));
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(pebble.orders(), orders, "{}", again.error_text());
-    for path in all_below(&sharing.storage(&scene, 2)) {
-        let name = path.display().to_string();
-        assert!(!name.ends_with(".new") && !name.contains("leases%2Fone.test"), "{name}");
-    }
+    wait_until("no lease and no unfinished file is left", PATIENCE, || {
+        all_below(&sharing.storage(&scene, 2)).iter().all(|path| {
+            let name = path.display().to_string();
+            !name.ends_with(".new") && !name.contains("leases%2Fone.test")
+        })
+    });
 }
 
 /// The authority requests the proof of the first machine from the second one.
