@@ -129,17 +129,27 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     let second_text = sharing.acme(&scene, &pebble, 2, "challenges = [\"tls-alpn-01\"]")
         + &secure_site(&scene, scene.settings.tls_port, "one.test");
     let other = sharing.certificate_file(&scene, 2, "one.test");
-    let before = is_renewal.then(|| {
+    let mut before = Vec::new();
+    if is_renewal {
         let mut server = start(&scene, 2, &second_text);
         scene.wait_until_served("one.test", &pebble.root());
         server.stop();
-        let before = first_certificate(&other);
-        pebble.want_renewal_now(&before);
-        before
-    });
+        before.push(first_certificate(&other));
+        pebble.want_renewal_now(&before[0]);
+    }
     let first_text = sharing.acme(&scene, &pebble, 1, &stuck) + &secure_site(&scene, free_port(), "one.test");
-    let first = start(&scene, 1, &first_text);
-    wait_until("the first machine is in its order", PATIENCE, || called.exists());
+    let mut first = start(&scene, 1, &first_text);
+    let own = sharing.certificate_file(&scene, 1, "one.test");
+    wait_until("the first machine is in its order", PATIENCE, || {
+        // One order in a hundred uses an earlier proof, whatever Pebble is set to: then there is another.
+        if is_renewal && own.exists() && !before.contains(&first_certificate(&own)) {
+            before.push(first_certificate(&own));
+            pebble.want_renewal_now(&before[before.len() - 1]);
+            first.stop();
+            first = start(&scene, 1, &first_text);
+        }
+        called.exists()
+    });
     let second = start(&scene, 2, &second_text);
     // While the first one runs, the second one makes no order, for longer than a lease lasts.
     std::thread::sleep(Duration::from_secs(10));
@@ -152,7 +162,7 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
         line.contains("has not finished its order for one.test: this machine takes its place")
     });
     wait_until("a new certificate", PATIENCE, || {
-        other.exists() && before.as_ref().is_none_or(|before| first_certificate(&other) != *before)
+        other.exists() && !before.contains(&first_certificate(&other))
     });
     scene.wait_until_served("one.test", &pebble.root());
 
