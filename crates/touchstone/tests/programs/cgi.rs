@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -25,8 +26,17 @@ fn program(tree: &Tree, name: &str, script: &str) -> PathBuf {
 }
 
 fn executable(tree: &Tree, name: &str, text: &str) -> PathBuf {
-    let path = tree.write(name, text);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = tree.write(name, "");
+    // Another process writes it: a child that another thread forks at the same time would hold the program
+    // open for writing until its exec, and the kernel does not start such a program ("Text file busy").
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success(), "{}", path.display());
     path
 }
 
@@ -691,7 +701,7 @@ fn a_spawner_that_is_killed_is_started_again() {
     let slow = noted(&tree.beside("slow.pid"));
     let child = noted(&tree.file("cgi-bin/slow.child"));
     // A spawner reports a program to the server when it has run for 2 ms; the server does not know it before.
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(2));
     let core_spawners = spawners(&server).split_off(1);
     assert!(!core_spawners.is_empty());
     for spawner in core_spawners {

@@ -117,7 +117,15 @@ fn counts_are_what_clients_did() {
     assert_eq!(watched.server.connect().ask("NONSENSE\r\n\r\n").status, 400);
 
     // An answer may be there before it is counted.
-    wait_until("all are counted", PATIENCE, || watched.metrics().sum("touchstone_requests_total") == 8.0);
+    // Its counts are written one after another.
+    wait_until("all are counted", PATIENCE, || {
+        let metrics = watched.metrics();
+        let timed = metrics.sum("touchstone_request_duration_seconds_count");
+        metrics.sum("touchstone_requests_total") == 8.0
+            && metrics.sum("touchstone_responses_total") == 8.0
+            && metrics.sum("touchstone_route_responses_total") == 8.0
+            && timed + metrics.sum("touchstone_route_cache_hits_total") == 8.0
+    });
     let metrics = watched.metrics();
     assert_eq!(metrics.get("touchstone_requests_total{version=\"1.0\"}"), 1.0);
     assert_eq!(metrics.get("touchstone_requests_total{version=\"1.1\"}"), 7.0);
@@ -151,7 +159,7 @@ fn counts_are_what_clients_did() {
 
 #[test]
 fn kept_connections_are_seen_by_state() {
-    let watched = Watched::start("", "");
+    let watched = Watched::start("[limits]\nheader_timeout = '600s'\nkeep_alive_timeout = '600s'", "");
     let mut idle = watched.server.connect();
     idle.ask("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut reading = watched.server.connect();
@@ -271,7 +279,10 @@ fn a_scrape_takes_nothing_from_a_loaded_server() {
         }
     });
     let all = (CLIENTS * REQUESTS + 1) as f64;
-    wait_until("all are counted", PATIENCE, || watched.metrics().sum("touchstone_requests_total") >= all);
+    wait_until("all are counted", PATIENCE, || {
+        let metrics = watched.metrics();
+        metrics.sum("touchstone_requests_total") >= all && metrics.sum("touchstone_responses_total") >= all
+    });
     let metrics = watched.metrics();
     assert_eq!(metrics.get("touchstone_requests_total{version=\"1.1\"}"), all);
     assert_eq!(

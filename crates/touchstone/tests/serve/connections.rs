@@ -128,8 +128,10 @@ fn a_connection_that_says_nothing_is_closed_without_a_word() {
 fn an_idle_connection_is_closed_without_a_word() {
     let (_tree, server) = with_limits("keep_alive_timeout = \"300ms\"");
     let mut client = server.connect();
-    assert_eq!(client.ask(ALPHABET_REQUEST).status, 200);
-    assert_eq!(client.ask(SECOND_REQUEST).status, 200);
+    // Both at once: the second could come after the timeout otherwise.
+    client.send(format!("{ALPHABET_REQUEST}{SECOND_REQUEST}"));
+    assert_eq!(client.answer().status, 200);
+    assert_eq!(client.answer().status, 200);
     client.end();
     server.assert_serves("/second.txt", SECOND.as_bytes());
 }
@@ -222,7 +224,7 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
     add_large_file(&tree);
     // Other sockets of the server may be opened and closed, so its sockets beside the connections are at
     // least those of before.
-    let mut connected = server.open_sockets() + 4;
+    let mut connected = server.settled_sockets() + 4;
     for round in 0..5 {
         let mut busy = Vec::new();
         for number in 0..4 {
@@ -278,7 +280,7 @@ fn a_reader_that_stalls_is_cut_and_others_are_served() {
     let length = add_large_file(&tree);
     server.assert_serves("/second.txt", SECOND.as_bytes());
     wait_until("nothing else is open", PATIENCE, || server.open_sockets() > 0);
-    let idle = settled_sockets(&server);
+    let idle = server.settled_sockets();
     let mut stalled = Client::connect_with_small_buffer(server.address());
     stalled.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
     stalled.wait_for_bytes(1000);
@@ -314,7 +316,9 @@ fn the_kernel_holds_little_of_an_unread_answer() {
     let mut looks = Vec::new();
     wait_until("no more is taken", PATIENCE, || {
         looks.push(held_by_the_kernel(&server));
-        looks.len() > 20 && looks.iter().rev().take(20).all(|held| *held == looks[looks.len() - 1])
+        looks.len() > 20
+            && looks[looks.len() - 1] > 0
+            && looks.iter().rev().take(20).all(|held| *held == looks[looks.len() - 1])
     });
     let held = looks.pop().unwrap_or_default();
     assert!((1..=512 << 10).contains(&held), "{held} bytes");
@@ -339,16 +343,16 @@ fn an_http_2_client_that_opens_no_window_is_cut() {
 
 #[test]
 fn a_slow_reader_that_goes_on_is_not_cut() {
-    let (tree, server) = with_limits("stall_timeout = \"1s\"");
+    let (tree, server) = with_limits("stall_timeout = \"4s\"");
     let length: usize = 3 << 20;
     let body = bytes_of(length);
     tree.write("medium.bin", &body);
     let mut slow = Client::connect_with_small_buffer(server.address());
     slow.send("GET /medium.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    // A little every 100 ms for longer than the timeout, then the rest.
+    // A little every 400 ms for longer than the timeout, then the rest.
     for step in 1..=15 {
         slow.wait_for_bytes(step * 60_000);
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(400));
     }
     let answer = slow.answer();
     assert!(answer.body == body, "{} of {length} bytes", answer.body.len());
@@ -361,7 +365,7 @@ fn clients_that_disappear_leave_nothing_behind() {
         with_limits("header_timeout = \"600s\"\nstall_timeout = \"600s\"\nkeep_alive_timeout = \"600s\"");
     add_large_file(&tree);
     server.assert_serves("/second.txt", SECOND.as_bytes());
-    let idle = settled_sockets(&server);
+    let idle = server.settled_sockets();
     let beginnings: [&str; 7] = [
         "",
         "GET /alph",
@@ -384,19 +388,6 @@ fn clients_that_disappear_leave_nothing_behind() {
     }
     wait_until("every socket is given back", PATIENCE, || server.open_sockets() <= idle);
     server.assert_serves("/second.txt", SECOND.as_bytes());
-}
-
-/// The number of sockets when no connection is left.
-fn settled_sockets(server: &Server) -> usize {
-    let mut last = server.open_sockets();
-    let mut same = 0;
-    wait_until("the number of sockets settles", PATIENCE, || {
-        let now = server.open_sockets();
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-        same >= 10
-    });
-    last
 }
 
 #[test]
@@ -452,7 +443,7 @@ fn a_thousand_connections_at_once() {
         skipped("a thousand connections (raise the limit of open files, ulimit -n)");
         return;
     }
-    let (_tree, server) = with_limits("");
+    let (_tree, server) = with_limits("header_timeout = \"600s\"\nkeep_alive_timeout = \"600s\"");
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
     for round in 0..3 {
         for client in &mut clients {

@@ -913,7 +913,7 @@ fn a_reload_changes_what_a_site_adds() {
     )
     .unwrap();
     server.signal(Signal::HUP);
-    wait_until("the new configuration", Duration::from_secs(10), || {
+    wait_until("the new configuration", Duration::from_secs(60), || {
         let answer = get(&mut client, "/numbers.txt", BROWSER);
         let state = (answer.field("x-version"), answer.field("content-encoding"));
         assert!(matches!(state, (Some("one"), Some("br")) | (Some("two"), Some("gzip"))), "{state:?}");

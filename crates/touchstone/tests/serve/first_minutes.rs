@@ -4,13 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
 
-use crate::support::{SECOND, Server, Tree, binary, error_lines, run, run_in, skipped};
+use crate::support::{Origin, SECOND, Server, Tree, binary, error_lines, run, run_in, skipped};
 
 #[test]
 fn without_options_this_directory_is_served_on_a_free_port() {
@@ -48,24 +45,14 @@ fn a_directory_a_configuration_and_a_url_are_told_apart() {
 
 #[test]
 fn a_certificate_goes_with_every_kind() {
-    let origin = one_answer();
-    let url = format!("http://{origin}");
+    let url = format!("http://{}", one_answer().address);
     let server = Server::start([url.as_str(), "--development-certificate"]);
     assert!(server.error_text().contains("https://"), "{}", server.error_text());
 }
 
 /// A server that answers every request.
-fn one_answer() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
-        }
-    });
-    address
+fn one_answer() -> Origin {
+    Origin::answering_once(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
 }
 
 #[test]
@@ -88,7 +75,7 @@ fn init_writes_what_serves_and_does_not_write_over_it() {
     assert_eq!(again.status.code(), Some(2));
     assert!(error_lines(&again)[0].contains("--force"));
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    let to = format!("http://{}", one_answer());
+    let to = format!("http://{}", one_answer().address);
     let forced = init(&["--kind", "accelerate", "--to", &to, "--force"]);
     assert_eq!(forced.status.code(), Some(0), "{:?}", error_lines(&forced));
     assert_eq!(Server::start([&file]).get("/").body, b"hi");

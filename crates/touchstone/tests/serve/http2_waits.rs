@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -47,7 +47,7 @@ fn with_limits(limits: &str) -> (Tree, Server) {
     let tree = Tree::standard();
     tree.write("long.txt", bytes_of(100_000));
     fs::create_dir(tree.beside("cgi")).expect("a directory");
-    for (name, text) in [("count", "wc -c"), ("late", "sleep 2; wc -c")] {
+    for (name, text) in [("count", "wc -c"), ("late", "sleep 5; wc -c")] {
         let script = tree.beside("cgi").join(name);
         let text = format!("#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n{text}\n");
         fs::write(&script, text).expect("a script");
@@ -80,12 +80,16 @@ fn windows_that_grow_by_a_byte_do_not_hold_a_connection() {
 
 #[test]
 fn windows_that_grow_at_the_minimum_rate_are_enough() {
-    let (_tree, server) = with_limits("stall_timeout = \"500ms\"\nminimum_send_rate = \"1KiB\"");
+    let (_tree, server) = with_limits("stall_timeout = \"3s\"\nminimum_send_rate = \"1KiB\"");
     let mut client = connect(&server, 0);
     client.send(frame(HEADERS, END_OF_STREAM | END_OF_HEADERS, 1, LONG_TXT));
-    // Ten times the minimum rate, for far longer than the timeout, and then all of it.
-    for _ in 0..100 {
-        client.send(frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 200]));
+    // Ten times the minimum rate, for longer than the timeout, and then all of it. A pause may be longer
+    // than was asked for; the window grows with the time.
+    let (begin, mut opened) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_secs(5) {
+        let wanted = begin.elapsed().as_millis() as u32 * 10 + 200;
+        client.send(frame(WINDOW_UPDATE, 0, 1, &(wanted - opened).to_be_bytes()));
+        opened = wanted;
         std::thread::sleep(PAUSE);
     }
     client.send(frame(WINDOW_UPDATE, 0, 0, &100_000_u32.to_be_bytes()));
@@ -117,18 +121,20 @@ fn a_header_block_that_does_not_end_ends_its_connection() {
 /// Frames that are cut anywhere by the network are not a slow header block.
 #[test]
 fn requests_whose_frames_are_always_cut_somewhere_are_answered() {
-    let (_tree, server) = with_limits("header_timeout = \"300ms\"");
+    const REQUESTS: u32 = 200;
+    let (_tree, server) = with_limits("header_timeout = \"3s\"");
     let mut client = connect(&server, 65_535);
     let request = |number: u32| {
         frame(HEADERS, END_OF_STREAM | END_OF_HEADERS, 1 + 2 * number, b"\x82\x86\x84\x01\x01a")
     };
     client.send(&request(0)[..5]);
-    for number in 0..60 {
+    // For longer than the timeout.
+    for number in 0..REQUESTS {
         client.send([&request(number)[5..], &request(number + 1)[..5]].concat());
         std::thread::sleep(PAUSE);
     }
-    client.send(&request(60)[5..]);
-    client.wait_for_bytes(61 * 100);
+    client.send(&request(REQUESTS)[5..]);
+    client.wait_for_bytes((REQUESTS as usize + 1) * 100);
 }
 
 async fn connect_h2(address: SocketAddr) -> h2::client::SendRequest<Bytes> {
@@ -183,7 +189,7 @@ fn a_body_byte_by_byte_is_refused_and_the_connection_goes_on() {
 
 #[test]
 fn a_program_that_reads_late_is_not_its_clients_fault() {
-    let (_tree, server) = with_limits("stall_timeout = \"300ms\"");
+    let (_tree, server) = with_limits("stall_timeout = \"2s\"");
     run(async {
         let mut requests = connect_h2(server.address()).await;
         let (answer, mut body) = requests.send_request(request("POST", "/cgi/late"), false).expect("sent");

@@ -167,7 +167,7 @@ fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
     };
     assert!(subject().contains("CN=one"), "{}", subject());
     assert!(make("two"));
-    wait_until("the new certificate is shown", std::time::Duration::from_secs(10), || {
+    wait_until("the new certificate is shown", std::time::Duration::from_secs(60), || {
         subject().contains("CN=two")
     });
     fs::write(&certificate, "not a certificate").expect("the file can be written");

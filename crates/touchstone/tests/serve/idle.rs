@@ -98,13 +98,13 @@ fn idle_connections_are_served_again_and_again() {
 
 #[test]
 fn an_idle_connection_without_a_task_ends_at_its_time() {
-    let (_tree, server) = with_limits("keep_alive_timeout = \"4s\"");
+    let (_tree, server) = with_limits("keep_alive_timeout = \"10s\"");
     let mut clients = idle_clients(&server, 3);
     for client in &mut clients {
         client.set_patience(PATIENCE);
         client.end();
     }
-    assert_eq!(parked(&server), 0);
+    wait_until_parked(&server, 0);
     server.assert_serves("/second.txt", SECOND.as_bytes());
 }
 

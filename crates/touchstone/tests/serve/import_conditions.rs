@@ -412,14 +412,14 @@ fn streams_of_nginx_go_where_they_went() {
     };
     let theirs = outcomes();
     drop(nginx);
-    wait_until("nginx has ended", Duration::from_secs(30), || TcpStream::connect(names).is_err());
+    wait_until("nginx has ended", Duration::from_secs(60), || TcpStream::connect(names).is_err());
     let site = format!(
         "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n{text}",
         tree.root().display().to_string()
     );
     let _ours = Server::configured(tree.around(), &site);
     for address in [names, plain] {
-        wait_until("the stream listens", Duration::from_secs(30), || TcpStream::connect(address).is_ok());
+        wait_until("the stream listens", Duration::from_secs(60), || TcpStream::connect(address).is_ok());
     }
     let mine = outcomes();
     assert_eq!(mine, theirs, "{text}");

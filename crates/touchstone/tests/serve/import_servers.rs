@@ -29,7 +29,7 @@ impl Rival {
             return None;
         };
         let rival = Rival { process, address };
-        wait_until(package, Duration::from_secs(30), || TcpStream::connect(address).is_ok());
+        wait_until(package, Duration::from_secs(120), || TcpStream::connect(address).is_ok());
         Some(rival)
     }
 }

@@ -45,7 +45,10 @@ impl Killing<'_> {
         let server = &self.server;
         wait_until("it works", PATIENCE, || self.works());
         // Everything that is made only once exists after this.
-        self.load(|_| std::thread::sleep(Duration::from_secs(1)));
+        self.load(|asked| {
+            std::thread::sleep(Duration::from_secs(1));
+            wait_until("enough answers", PATIENCE, || asked.good.load(Ordering::Relaxed) > 50);
+        });
         let (descriptors, memory_kib) = (open_descriptors(server), resident_kib(server.process()));
         let (mut state, mut killed) = (1u64, 0u32);
         let Asked { answers, good } = self.load(|asked| {

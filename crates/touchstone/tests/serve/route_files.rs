@@ -125,7 +125,7 @@ fn a_directory_stands_for_the_beginning_of_a_path_before_a_proxy_for_all() {
     assert_eq!(ask(server.address(), "GET", "/doc/.secret").status, 404);
     // A change is seen, so the directory is watched that is meant.
     fs::write(elsewhere.join("a.txt"), "another a").unwrap();
-    crate::support::wait_until("the change is seen", std::time::Duration::from_secs(30), || {
+    crate::support::wait_until("the change is seen", std::time::Duration::from_secs(60), || {
         ask(server.address(), "GET", "/doc/a.txt").body == b"another a"
     });
 }
@@ -198,7 +198,7 @@ fn a_file_where_there_is_one_and_else_the_application() {
     tree.write("users/42", "written by the application");
     assert_eq!(ask(server.address(), "GET", "/users/42").body, b"written by the application");
     fs::remove_file(tree.file("users/42")).unwrap();
-    crate::support::wait_until("the file is gone", std::time::Duration::from_secs(30), || {
+    crate::support::wait_until("the file is gone", std::time::Duration::from_secs(60), || {
         ask(server.address(), "GET", "/users/42").body == b"GET /users/42 HTTP/1.1"
     });
 }

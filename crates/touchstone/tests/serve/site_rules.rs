@@ -161,10 +161,9 @@ fn what_a_htaccess_forbids_is_refused_and_told() {
     ] {
         assert_eq!(server.get(target).status, status, "{target}");
     }
-    let said = server.error_text();
     for name in ["shut/.htaccess", "open/.htaccess"] {
-        let file = tree.file(name);
-        assert!(said.contains(&format!("{}: it is not obeyed", file.display())), "{said}");
+        let word = format!("{}: it is not obeyed", tree.file(name).display());
+        server.wait_for_error_line(&word, |line| line.contains(&word));
     }
     drop(server);
     let text = site(&tree, "htaccess = \"ignore\"\n");

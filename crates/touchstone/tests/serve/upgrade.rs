@@ -28,7 +28,9 @@ fn start(tree: &Tree, text: &str) -> Server {
 }
 
 fn with_pid_file(cores: usize, more: &str) -> String {
-    format!("[server]\npid_file = \"server.pid\"\ncores = {cores}\n{more}\n")
+    // What is held open on purpose is not cut on a busy machine.
+    let drain = "drain_timeout = \"600s\"";
+    format!("[server]\npid_file = \"server.pid\"\ncores = {cores}\n{drain}\n{more}\n")
 }
 
 /// `touchstone COMMAND --config ...` for the server of this tree.
@@ -208,7 +210,7 @@ fn a_new_process_inherits_no_file_that_was_left_open() {
 #[test]
 fn a_new_process_that_cannot_start_changes_nothing() {
     let tree = Tree::standard();
-    let more = "upgrade_timeout = \"8s\"";
+    let more = "upgrade_timeout = \"15s\"";
     let good = tree.configuration(&with_pid_file(2, more));
     let mut server = start(&tree, &good);
     let first = server.serving_pid();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Client, Response};
+use super::{Client, Response, wait_until};
 
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -219,6 +219,19 @@ impl Server {
     /// How many sockets it holds open, including its listeners and internal sockets.
     pub(crate) fn open_sockets(&self) -> usize {
         self.open_of_kind("socket:")
+    }
+
+    /// The same when the number does not change any more.
+    pub(crate) fn settled_sockets(&self) -> usize {
+        let mut last = self.open_sockets();
+        let mut same = 0;
+        wait_until("the number of sockets settles", PATIENCE, || {
+            let now = self.open_sockets();
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            same >= 10
+        });
+        last
     }
 
     /// How many ends of pipes it holds open, including its standard output and error.

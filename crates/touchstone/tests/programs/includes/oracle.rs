@@ -47,7 +47,7 @@ impl Oracle {
             Err(error) => panic!("{command}: {error}"),
         };
         let oracle = Oracle { child, address };
-        wait_until(command, Duration::from_secs(30), || TcpStream::connect(address).is_ok());
+        wait_until(command, Duration::from_secs(90), || TcpStream::connect(address).is_ok());
         Some(oracle)
     }
 

@@ -62,7 +62,7 @@ fn a_clock_is_right() {
         let first = now();
         let mut seen = std::collections::BTreeSet::new();
         let mut client = server.connect();
-        wait_until("three seconds are shown", Duration::from_secs(20), || {
+        wait_until("three seconds are shown", Duration::from_secs(60), || {
             let before = now();
             let response = client.ask("GET /clock.shtml HTTP/1.1\r\nHost: example.com\r\n\r\n");
             let shown: u64 = String::from_utf8_lossy(&response.body).parse().expect("a number");
@@ -113,14 +113,14 @@ fn changes_are_seen() {
         ("page.shtml", "2<!--#include virtual=\"in.html\" -->", "2b"),
     ] {
         tree.write(name, text);
-        wait_until(name, Duration::from_secs(10), || body(&server, "/page.shtml") == expected);
+        wait_until(name, Duration::from_secs(60), || body(&server, "/page.shtml") == expected);
     }
     fs::remove_file(tree.file("in.html")).expect("the file is removed");
-    wait_until("the removal", Duration::from_secs(10), || {
+    wait_until("the removal", Duration::from_secs(60), || {
         body(&server, "/page.shtml") == format!("2{ERROR}")
     });
     fs::remove_file(tree.file("page.shtml")).expect("the file is removed");
-    wait_until("the removal", Duration::from_secs(10), || server.get("/page.shtml").status == 404);
+    wait_until("the removal", Duration::from_secs(60), || server.get("/page.shtml").status == 404);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_log_names_file_and_line() {
     for expected in
         [format!("{path}:3: unknown directive \"bogus\""), format!("{path}:4: /missing.html answers 404")]
     {
-        wait_until(&expected, Duration::from_secs(10), || server.error_text().contains(&expected));
+        wait_until(&expected, Duration::from_secs(60), || server.error_text().contains(&expected));
     }
 }
 

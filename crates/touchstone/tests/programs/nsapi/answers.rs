@@ -254,7 +254,7 @@ fn functions_that_hang_are_given_up_and_their_threads_replaced() {
         for _ in 0..hanging {
             assert_eq!(server.get("/hangs").status, 504, "{way:?}");
         }
-        wait_until("a thread or process for others", Duration::from_secs(20), || {
+        wait_until("a thread or process for others", Duration::from_secs(60), || {
             server.get("/").body == b"a page"
         });
         let words = "the function answers-wait of the plug-in answers.so has not returned, read or written";

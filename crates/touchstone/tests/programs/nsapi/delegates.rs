@@ -172,7 +172,7 @@ int watch_log(pblock *pb, Session *sn, Request *rq)
     for _ in 0..2 {
         assert_eq!(server.get("/cgi-bin/show").status, 200);
     }
-    crate::support::wait_until("the log of the plug-in", std::time::Duration::from_secs(20), || {
+    crate::support::wait_until("the log of the plug-in", std::time::Duration::from_secs(60), || {
         server.get("/part.html");
         server.error_text().contains("2 programs, 200 OK")
     });

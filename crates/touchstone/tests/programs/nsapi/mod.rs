@@ -219,7 +219,7 @@ fn every_stage_runs_in_its_order() {
         assert_eq!(client.ask("GET /missing HTTP/1.1\r\nHost: a\r\n\r\n").status, 404, "{more}");
         let answer = client.ask("DELETE /index.html HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!((answer.status, answer.field("allow")), (405, Some("GET, HEAD")), "{more}");
-        wait_until("the log of the plug-in", Duration::from_secs(20), || {
+        wait_until("the log of the plug-in", Duration::from_secs(60), || {
             server.get("/plugin/again");
             server
                 .error_text()
@@ -423,7 +423,7 @@ fn a_plugin_that_crashes_in_its_own_process_costs_its_requests_only() {
     let Some(server) = stages_server(&tree, ", host = \"process\"") else { return };
     for _ in 0..2 {
         assert_eq!(server.get("/plugin/crash").status, 502);
-        wait_until("another process takes over", Duration::from_secs(20), || {
+        wait_until("another process takes over", Duration::from_secs(60), || {
             server.get("/plugin/ok").status == 200
         });
     }

@@ -264,7 +264,7 @@ fn processes_killed_at_random_leave_every_request_with_an_answer() {
     assert!(left.is_empty(), "{left:?} are left");
 }
 
-/// Whether a process has run for a tenth of a second. The workers of a pool share a lock that is held while
+/// Whether a process has run for half a second. The workers of a pool share a lock that is held while
 /// one of them starts; a worker that is killed then leaves it locked, and php-fpm answers no more requests.
 fn has_started(process: i32) -> bool {
     const TICKS_A_SECOND: f64 = 100.0;
@@ -274,7 +274,7 @@ fn has_started(process: i32) -> bool {
         stat.rsplit(')').next().and_then(|fields| fields.split_whitespace().nth(19)?.parse::<f64>().ok());
     let now = read("/proc/uptime".to_string());
     let now = now.split_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok());
-    now.zip(started).is_some_and(|(now, started)| now - started / TICKS_A_SECOND > 0.1)
+    now.zip(started).is_some_and(|(now, started)| now - started / TICKS_A_SECOND > 0.5)
 }
 
 /// The php-fpm that a server has started; 0: none at this moment.

@@ -94,7 +94,9 @@ fn a_client_that_leaves_is_told_to_the_application() {
     running.get("/hello");
     let mut client = running.server.connect();
     client.send("GET /disconnect HTTP/1.1\r\nHost: a\r\n\r\n");
-    std::thread::sleep(Duration::from_millis(200));
+    running
+        .server
+        .wait_for_error_line("says that it runs", |line| line.contains("waits for its client to leave"));
     drop(client);
     running.server.wait_for_error_line("tells of it", |line| line.contains("then came http.disconnect"));
 }

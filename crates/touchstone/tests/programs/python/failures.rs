@@ -44,7 +44,7 @@ fn a_request_that_takes_too_long_ends_and_its_worker_is_replaced() {
     if !has_python() {
         return;
     }
-    let running = start("wsgi_app:application", "workers = 1\nlimits = { answer = \"1s\", drain = \"1s\" }");
+    let running = start("wsgi_app:application", "workers = 1\nlimits = { answer = \"5s\", drain = \"1s\" }");
     let before = running.text("/pid");
     assert_eq!(running.get("/hang").status, 504);
     running
@@ -58,7 +58,7 @@ fn an_event_loop_that_does_not_come_back_is_ended_and_the_log_says_where_it_is()
     if !has_python() {
         return;
     }
-    let limits = "workers = 1\nprotocol = \"asgi\"\nlimits = { answer = \"1s\", drain = \"60s\" }";
+    let limits = "workers = 1\nprotocol = \"asgi\"\nlimits = { answer = \"5s\", drain = \"60s\" }";
     let running = start("asgi_app:application", limits);
     for target in ["/spin", "/spin-later"] {
         assert_eq!(running.text("/hello"), "hello");

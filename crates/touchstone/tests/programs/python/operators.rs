@@ -53,7 +53,7 @@ fn the_state_of_applications_and_workers_is_told() {
     // One thread a worker: of five requests three wait.
     std::thread::scope(|scope| {
         for _ in 0..5 {
-            scope.spawn(|| running.text("/slow?2"));
+            scope.spawn(|| running.text("/slow?5"));
         }
         is_so("touchstone_python_requests_under_way", "route=\"/\"", 2);
         is_so("touchstone_python_queue{", "route=\"/\"", 3);

@@ -42,7 +42,7 @@ fn a_reload_brings_the_new_application_and_loses_no_request() {
         }
         // A request that is under way ends in its old worker.
         let slow = scope.spawn(|| running.text("/slow?3"));
-        std::thread::sleep(Duration::from_millis(300));
+        running.server.wait_for_error_line("says so", |line| line.contains("a slow request begins"));
         write_app(&app, "two");
         running.server.signal(Signal::HUP);
         wait_until("the new application answers", PATIENCE, || running.text("/pid").ends_with(" two"));

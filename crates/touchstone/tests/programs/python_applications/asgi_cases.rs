@@ -77,7 +77,7 @@ fn request_bodies() -> Vec<Case> {
         )
         .has(&["bytes=5\n"]),
         case("what is received after the answer", get("/after-the-answer?one")).has(&["answered\n"]),
-        case("is that it is over", get("/noted?one")).has(&["noted=http.disconnect\n"]),
+        case("is that it is over", get("/noted?one")).has(&["noted=http.disconnect\n"]).in_the_end(),
     ]
 }
 

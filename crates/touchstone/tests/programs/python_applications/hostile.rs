@@ -11,14 +11,16 @@ use crate::support::{Client, Server, Tree, wait_until};
 const ASKED: usize = 50;
 
 /// A server with a hostile application, another one, and files.
-fn start(tree: &Tree) -> Option<Server> {
+fn start(tree: &Tree, answer: &str) -> Option<Server> {
     let environment = environment()?;
     std::fs::write(tree.root().join("file.txt"), "a file\n").unwrap();
     let app = |path| Route::new(path, "wsgi_cases:application", &programs(), environment);
-    let limits =
-        "workers = 1, limits = { answer = \"2s\", memory = \"256MiB\", start = \"60s\", drain = \"2s\" }";
+    let limits = format!(
+        "workers = 1, limits = {{ answer = {answer:?}, memory = \"256MiB\", start = \"60s\", \
+         drain = \"2s\" }}"
+    );
     let other = Route::new("/scope/", "asgi_cases:application", &programs(), environment);
-    let routes = [other.with("workers = 1, protocol = \"asgi\""), app("/").with(limits)];
+    let routes = [other.with("workers = 1, protocol = \"asgi\""), app("/").with(&limits)];
     let files = format!("[[site.route]]\npath = \"/files/\"\nalias = {:?}\n", tree.root());
     Some(serve(tree, &routes, &files))
 }
@@ -49,7 +51,7 @@ fn ask(server: &Server, target: &str) -> Client {
 #[test]
 fn endless_loops_cost_their_own_requests() {
     let tree = Tree::empty();
-    let Some(server) = start(&tree) else { return };
+    let Some(server) = start(&tree, "4s") else { return };
     for target in ["/spin", "/sleep"] {
         let mut client = ask(&server, target);
         others_serve(&server);
@@ -61,7 +63,7 @@ fn endless_loops_cost_their_own_requests() {
 #[test]
 fn a_memory_bomb_ends_at_its_limit() {
     let tree = Tree::empty();
-    let Some(server) = start(&tree) else { return };
+    let Some(server) = start(&tree, "60s") else { return };
     let mut client = ask(&server, "/memory");
     others_serve(&server);
     let status = client.answer().status;
@@ -72,7 +74,7 @@ fn a_memory_bomb_ends_at_its_limit() {
 #[test]
 fn a_worker_that_exits_or_crashes_is_started_again() {
     let tree = Tree::empty();
-    let Some(server) = start(&tree) else { return };
+    let Some(server) = start(&tree, "60s") else { return };
     for target in ["/exits", "/crashes"] {
         // A request with a body is not sent a second time.
         let mut client = server.connect();
@@ -89,7 +91,7 @@ fn a_worker_that_exits_or_crashes_is_started_again() {
 #[test]
 fn endless_output_that_is_not_read_holds_one_thread() {
     let tree = Tree::empty();
-    let Some(server) = start(&tree) else { return };
+    let Some(server) = start(&tree, "60s") else { return };
     let unread: Vec<Client> = (0..3).map(|_| ask(&server, "/endless")).collect();
     others_serve(&server);
     is_there_again(&server);
@@ -104,7 +106,7 @@ fn endless_output_that_is_not_read_holds_one_thread() {
 #[test]
 fn slow_bodies_hold_no_other_request() {
     let tree = Tree::empty();
-    let Some(server) = start(&tree) else { return };
+    let Some(server) = start(&tree, "60s") else { return };
     let mut slow: Vec<Client> = (0..3)
         .map(|_| {
             let mut client = server.connect();

@@ -69,11 +69,12 @@ impl Visitor {
         };
         let mut client = Client::connect(self.address);
         client.set_patience(Duration::from_secs(120));
-        client.send(format!(
+        let head = format!(
             "{method} {target} HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\
              {cookie}{fields}{length}\r\n"
-        ));
-        client.send(body);
+        );
+        // At once: the server may answer without the body, and close.
+        client.send([head.as_bytes(), body].concat());
         let to = if method == "HEAD" { AnswerTo::Head } else { AnswerTo::Other };
         let answer = client.try_answer(to).unwrap_or_else(|broken| panic!("{method} {target}: {broken}"));
         for set in answer.values("set-cookie") {

@@ -196,7 +196,7 @@ fn wrong() -> Vec<Case> {
             .has(&["xxxx"])
             .lacks(&["secret", "Traceback"])
             .cut_short(),
-        case("its iterable is closed", get("/closed?raises-in-body")).has(&["closed=1\n"]),
+        case("its iterable is closed", get("/closed?raises-in-body")).has(&["closed=1\n"]).in_the_end(),
         rejected("no start", "/never-starts").not_on("gunicorn"),
         rejected("no bytes", "/text-not-bytes").lacks(&["text\n"]).not_on("gunicorn"),
         rejected("no iterable", "/returns-none"),
@@ -229,7 +229,7 @@ fn framing() -> Vec<Case> {
         case("less than its length", get("/too-little")).has(&["body"]).cut_short(),
         case("no length", get("/unknown-length")).has(&["one ", "two ", "three"]),
         case("close() at the end", get("/closing")).has(&["body"]),
-        case("it was called once", get("/closed?closing")).has(&["closed=1\n"]),
+        case("it was called once", get("/closed?closing")).has(&["closed=1\n"]).in_the_end(),
     ]
 }
 
@@ -243,7 +243,7 @@ fn bodies() -> Vec<Case> {
             .status(206)
             .has(&["content-length: 10\r\n", "\r\n\r\n0123456789"]),
         case("a file without a descriptor", get("/memory-file")).has(&["\r\n\r\nmemory"]),
-        case("which is closed", get("/closed?memory-file")).has(&["closed=1\n"]),
+        case("which is closed", get("/closed?memory-file")).has(&["closed=1\n"]).in_the_end(),
         case("what is said to wsgi.errors", get("/errors")).has(&["said\n"]),
     ]
 }

@@ -567,7 +567,15 @@ public final class Trial {
                 case "stack" -> response.getWriter().print(deeper(1));
                 case "header" -> response.setHeader("X-Split", "a\r\nSet-Cookie: b");
                 case "long" -> response.setHeader("X-Long", "x".repeat(200_000));
-                case "sleep" -> pause(12_000);
+                case "sleep" -> {
+                    String until = request.getParameter("until");
+                    if (until == null) {
+                        pause(12_000);
+                    } else {
+                        Held.begun(until);
+                        pause(120_000);
+                    }
+                }
                 case "leave" -> {
                     Thread left = new Thread(() -> pause(Long.MAX_VALUE), "left-behind");
                     left.setDaemon(true);

@@ -27,7 +27,7 @@ pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
 /// Sends bytes unchanged, and returns the bytes received until the end.
 pub(crate) fn exchange(server: &Server, request: &str) -> String {
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -142,7 +142,8 @@ fn start_without_waiting(tree: &Tree, java: &str, routes: &str) -> Server {
 fn configuration(tree: &Tree, java: &str, routes: &str) -> String {
     let heap = if java.contains("heap") { "" } else { "heap = \"128MiB\"\n" };
     format!(
-        "[limits]\nbody_bytes = \"100MiB\"\nstall_timeout = \"10m\"\n[java]\n{heap}{java}\n[[site]]\n\
+        "[limits]\nbody_bytes = \"100MiB\"\nheader_timeout = \"10m\"\nstall_timeout = \"10m\"\n\
+         [java]\n{heap}{java}\n[[site]]\n\
          listen = [\"127.0.0.1:0\"]\n\
          root = {:?}\n{routes}",
         tree.root()
@@ -624,7 +625,7 @@ fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_u
     let tree = Tree::empty();
     let routes = route("/trial/", &format!("app = {trial:?}"));
     let of_others = configuration(&tree, "[server]\ncores = 1\n", &routes);
-    let limits = "[limits]\nkeep_alive_timeout = \"2s\"\n";
+    let limits = "[limits]\nkeep_alive_timeout = \"5s\"\n";
     let mut server = Server::configured(&tree.root(), &of_others.replace("[limits]\n", limits));
     wait_for_applications(&server, 1);
     // A client that sends no more bytes, and clients that were just answered when the server stops.

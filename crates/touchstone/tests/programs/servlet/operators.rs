@@ -44,9 +44,17 @@ fn the_state_of_applications_threads_and_machines_is_told() {
         assert_eq!(server.get("/trial/count").status, 200);
         assert_eq!(ask(&server, "GET /trial/bad?how=error HTTP/1.1").status, 418);
 
-        let metrics = admin(&tree, "/metrics");
-        let of = |name: &str, label: &str| value(&metrics, name, label);
         let application = "route=\"/trial/\",context=\"/trial\",version=\"\"";
+        // A request is counted after its client has the answer.
+        let mut metrics = String::new();
+        wait_until("all are counted", START, || {
+            metrics = admin(&tree, "/metrics");
+            let of = |name: &str, label: &str| value(&metrics, name, label);
+            of("touchstone_servlet_application_requests_total", application) >= 3.0
+                && of("touchstone_servlet_application_errors_total", application) >= 1.0
+                && of("touchstone_servlet_requests_total", "thread=\"pool\"") >= 3.0
+        });
+        let of = |name: &str, label: &str| value(&metrics, name, label);
         assert_eq!(of("touchstone_servlet_application_up", &format!("{application},state=\"running\"")), 1.0);
         assert_eq!(of("touchstone_servlet_application_up", &format!("{application},state=\"failed\"")), 0.0);
         assert_eq!(of("touchstone_servlet_application_sessions", application), 2.0);

@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -71,8 +70,8 @@ impl NameServer {
         }
         let process = command.spawn().expect("the name server starts");
         let started = NameServer { directory, port, process };
-        wait_until("it listens", Duration::from_secs(30), || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        wait_until("it has the zone", Duration::from_secs(30), || !started.dig("SOA", ZONE).is_empty());
+        wait_until("it listens", super::PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        wait_until("it has the zone", super::PATIENCE, || !started.dig("SOA", ZONE).is_empty());
         Some(started)
     }
 

@@ -7,7 +7,6 @@ use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rcgen::{CertificateParams, IsCa, KeyPair};
 use serde_json::{Value, json};
@@ -229,7 +228,7 @@ fn make_own_certificate(directory: &Path) {
 }
 
 fn wait_for_port(port: u16) {
-    wait_until("it listens", Duration::from_secs(30), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    wait_until("it listens", super::PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
 /// A program in PATH, or where Go installs programs.

@@ -62,7 +62,7 @@ impl Sharing {
             Sharing::Directory => "shared = true".to_string(),
             Sharing::Nats(nats) => format!("nats = {{ url = {:?} }}", nats.url),
         };
-        let text = scene.acme(Some(pebble), &format!("{sharing}\nlease = \"2s\"\n{more}"));
+        let text = scene.acme(Some(pebble), &format!("{sharing}\nlease = \"6s\"\n{more}"));
         let own = self.storage(scene, machine);
         text.replace(&format!("{:?}", scene.storage()), &format!("{own:?}"))
     }
@@ -129,20 +129,30 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     let second_text = sharing.acme(&scene, &pebble, 2, "challenges = [\"tls-alpn-01\"]")
         + &secure_site(&scene, scene.settings.tls_port, "one.test");
     let other = sharing.certificate_file(&scene, 2, "one.test");
-    let before = is_renewal.then(|| {
+    let mut before = Vec::new();
+    if is_renewal {
         let mut server = start(&scene, 2, &second_text);
         scene.wait_until_served("one.test", &pebble.root());
         server.stop();
-        let before = first_certificate(&other);
-        pebble.want_renewal_now(&before);
-        before
-    });
+        before.push(first_certificate(&other));
+        pebble.want_renewal_now(&before[0]);
+    }
     let first_text = sharing.acme(&scene, &pebble, 1, &stuck) + &secure_site(&scene, free_port(), "one.test");
-    let first = start(&scene, 1, &first_text);
-    wait_until("the first machine is in its order", PATIENCE, || called.exists());
+    let mut first = start(&scene, 1, &first_text);
+    let own = sharing.certificate_file(&scene, 1, "one.test");
+    wait_until("the first machine is in its order", PATIENCE, || {
+        // One order in a hundred uses an earlier proof, whatever Pebble is set to: then there is another.
+        if is_renewal && own.exists() && !before.contains(&first_certificate(&own)) {
+            before.push(first_certificate(&own));
+            pebble.want_renewal_now(&before[before.len() - 1]);
+            first.stop();
+            first = start(&scene, 1, &first_text);
+        }
+        called.exists()
+    });
     let second = start(&scene, 2, &second_text);
     // While the first one runs, the second one makes no order, for longer than a lease lasts.
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(10));
     assert!(!second.error_text().contains("is requested from"), "{}", second.error_text());
     drop(first); // with SIGKILL
     let program = fs::read_to_string(&called).expect("its number").trim().parse().expect("a number");
@@ -152,7 +162,7 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
         line.contains("has not finished its order for one.test: this machine takes its place")
     });
     wait_until("a new certificate", PATIENCE, || {
-        other.exists() && before.as_ref().is_none_or(|before| first_certificate(&other) != *before)
+        other.exists() && !before.contains(&first_certificate(&other))
     });
     scene.wait_until_served("one.test", &pebble.root());
 
@@ -165,10 +175,12 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     assert!(is_whole(&file));
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(pebble.orders(), orders, "{}", again.error_text());
-    for path in all_below(&sharing.storage(&scene, 2)) {
-        let name = path.display().to_string();
-        assert!(!name.ends_with(".new") && !name.contains("leases%2Fone.test"), "{name}");
-    }
+    wait_until("no lease and no unfinished file is left", PATIENCE, || {
+        all_below(&sharing.storage(&scene, 2)).iter().all(|path| {
+            let name = path.display().to_string();
+            !name.ends_with(".new") && !name.contains("leases%2Fone.test")
+        })
+    });
 }
 
 /// The authority requests the proof of the first machine from the second one.

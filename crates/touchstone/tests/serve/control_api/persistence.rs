@@ -33,6 +33,7 @@ fn without_persistence_a_reload_drops_changes_and_says_which() {
         line.contains("drops a change of the control API: site 127.0.0.1:0 (changed by deploy")
     });
     server.wait_for_error_line("dropped orders", |line| line.contains(&format!("origin {}", origins[0].url)));
+    server.wait_for_error_line("the reload", |line| line.contains("applied"));
     assert_eq!(controlled.get(&format!("{SITE}/routes")).body.as_array().map(Vec::len), Some(1));
     let state = controlled.get("/control/origins").body["groups"][0]["origins"][0]["state"].clone();
     assert_eq!(state, "ready");
@@ -91,6 +92,7 @@ fn an_edit_by_hand_counts_and_the_change_is_set_aside() {
     controlled
         .server
         .wait_for_error_line("the conflict", |line| line.contains("is set aside: it was edited"));
+    controlled.server.wait_for_error_line("the reload", |line| line.contains("applied"));
     assert_eq!(controlled.get(&format!("{SITE}/routes")).body, json!([]));
     let overlay = controlled.get("/control/overlay").body;
     assert_eq!(overlay["set_aside"][0]["value"]["route"][0]["path"], "/new", "nothing is lost: {overlay:#}");

@@ -46,11 +46,11 @@ fn a_browser_with_scripts_passes_by_itself() {
 fn a_browser_without_scripts_passes_by_waiting() {
     let Some(browser) = browser() else { return };
     let tree = Tree::standard();
-    let server = start(&tree, ", wait = \"2s\"");
+    let server = start(&tree, ", wait = \"10s\"");
     let mut page = browser.open("about:blank");
     page.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
     page.go(&format!("http://127.0.0.1:{}/alphabet.txt", server.address().port()));
-    page.wait_for_text("the page loads by itself in 3 seconds", MOST);
+    page.wait_for_text("the page loads by itself in 11 seconds", MOST);
     page.wait_for_text(ALPHABET.trim(), MOST);
 }
 

@@ -66,7 +66,7 @@ fn a_session_of_oauth2_proxy_opens_the_route_and_nothing_else_does() {
         tree.around(),
         &format!(
             "{}forward_auth = {{ url = \"{origin}/oauth2/auth\", fields = [\"X-Auth-Request-User\"], \
-             user = \"X-Auth-Request-User\", sign_in = \"/oauth2/sign_in?rd={{url}}\", timeout = \"1s\" }}\n\
+             user = \"X-Auth-Request-User\", sign_in = \"/oauth2/sign_in?rd={{url}}\", timeout = \"10s\" }}\n\
              [[site.route]]\npath = \"/oauth2/\"\nproxy = {{ to = \"{origin}\" }}\n\
              forward_auth = {{ url = \"off\" }}\n{CGI}",
             tree.configuration("")

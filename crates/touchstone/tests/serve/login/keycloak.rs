@@ -164,7 +164,8 @@ fn a_user_of_keycloak_signs_in_and_out() {
         format!(
             "login = {{ issuer = \"{issuer}\", client_id = \"site\", client_secret_file = \"secret\", \
              user = \"preferred_username\", fields = {{ X-User = \"email\", X-Groups = \"groups\" }}, \
-             after_sign_out = \"/goodbye.html\", renew = \"1s\"{more} }}\n"
+             after_sign_out = \"/goodbye.html\", renew = \"1s\", \
+             timeout = \"60s\"{more} }}\n"
         )
     };
     let cgi = program(&tree);

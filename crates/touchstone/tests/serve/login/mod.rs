@@ -240,7 +240,7 @@ fn while_the_provider_is_down_logins_fail() {
     let Some(provider) = Provider::start() else { return };
     provider.set(|state| state.is_down = true);
     let tree = Tree::standard();
-    let server = start(&tree, "", &provider.keys(", timeout = \"300ms\""));
+    let server = start(&tree, "", &provider.keys(", timeout = \"5s\""));
     let mut browser = Browser::new(&server);
     let refused = browser.load("/alphabet.txt");
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("5")));
@@ -257,7 +257,7 @@ fn while_the_provider_is_down_logins_fail() {
     let mut other = Browser::new(&server);
     let location = other.sent_away("/alphabet.txt");
     assert_eq!(other.come_back(&provider.sign_in(&location)).status, 502);
-    provider.set(|state| (state.is_down, state.delay) = (false, Duration::from_secs(5)));
+    provider.set(|state| (state.is_down, state.delay) = (false, Duration::from_secs(60)));
     let location = other.sent_away("/alphabet.txt");
     assert_eq!(other.come_back(&provider.sign_in(&location)).status, 504);
     assert!(other.sessions().is_empty());
@@ -270,7 +270,7 @@ fn a_wrong_provider_is_named() {
     let issuer = format!("{}/", provider.issuer());
     provider.set(|state| state.metadata = serde_json::json!({ "issuer": issuer }));
     let tree = Tree::standard();
-    let server = start(&tree, "", &provider.keys(", timeout = \"300ms\""));
+    let server = start(&tree, "", &provider.keys(", timeout = \"5s\""));
     assert_eq!(Browser::new(&server).load("/alphabet.txt").status, 503);
     server.wait_for_error_line("the two names", |line| line.contains("they must be equal"));
 }

@@ -47,7 +47,7 @@ fn a_session_keeps_its_origin_and_gets_its_replies() {
     let (other, received_other) = origin(1);
     let rig = Rig::start(&format!(
         "protocol = \"udp\"\nto = [\"{one}\", \"{other}\"]\nbalance = \"round_robin\"\n\
-         session_timeout = \"1s\""
+         session_timeout = \"8s\""
     ));
     let clients: Vec<UdpSocket> = (0..8).map(|_| client(&rig)).collect();
     for round in 0..5 {

@@ -120,7 +120,8 @@ fn an_origin_that_breaks_off_takes_nothing_from_the_client() {
     });
     let rig = Rig::start(&format!("to = \"{}\"", origin.address));
     let mut stream = rig.connect();
-    stream.write_all(&bytes_of(100_000)).expect("the stream takes it");
+    // The reset may be here before all is sent.
+    let _ = stream.write_all(&bytes_of(100_000));
     let received = rest_of(&mut stream);
     assert!(received.len() <= 200_000 && received == bytes_of(200_000)[..received.len()]);
     // A reset may overtake bytes on their way from the origin; none is invented, and the log states which
@@ -160,13 +161,17 @@ fn without_an_origin_the_connection_is_closed_and_the_log_says_so() {
 /// A listener whose queue is full: its connections are neither established nor refused.
 #[test]
 fn a_black_hole_is_left_after_the_time_limit() {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket};
-    let hole = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    use rustix::net::{
+        AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with,
+    };
+    // A program that another test starts must not hold it open.
+    let socket = || socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let hole = socket().expect("a socket");
     bind(&hole, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a socket");
     listen(&hole, 0).expect("a socket");
     let address = std::net::SocketAddr::try_from(getsockname(&hole).expect("a socket")).expect("an address");
     let fill = || {
-        let client = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        let client = socket().expect("a socket");
         rustix::io::ioctl_fionbio(&client, true).expect("a socket");
         let _ = connect(&client, &address);
         client
@@ -209,8 +214,8 @@ fn clients_of_one_address_stay_with_one_origin() {
         let header = format!("PROXY TCP4 192.0.2.{client} 198.51.100.2 12345 443\r\nx");
         exchange(rig.connect(), header.as_bytes())
     };
-    let first: Vec<Vec<u8>> = (0..16).map(ask).collect();
-    assert_eq!(first, (0..16).map(ask).collect::<Vec<_>>());
+    let first: Vec<Vec<u8>> = (0..40).map(ask).collect();
+    assert_eq!(first, (0..40).map(ask).collect::<Vec<_>>());
     assert!(first.contains(&b"a:x".to_vec()) && first.contains(&b"b:x".to_vec()), "{first:?}");
 }
 

@@ -156,7 +156,7 @@ fn waiting_connections_are_of_the_stream_that_a_reload_removes() {
             let _ = stream.write_all(b"of the stream");
         }
     });
-    let process = Process::start(&format!("to = \"{}\"", origin.address));
+    let process = Process::start(&format!("to = \"{}\"\nconnect_timeout = \"60s\"", origin.address));
     process.server.signal(Signal::STOP);
     let mut waiting: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect(process.address)).collect();
     waiting.iter_mut().for_each(|stream| stream.write_all(b"x\n").expect("the kernel takes it"));

@@ -118,10 +118,13 @@ impl Collector {
 
     /// Waits until it has printed so many spans.
     pub fn wait_for(&self, count: usize) -> Vec<Span> {
-        let mut spans = Vec::new();
+        let mut spans: Vec<Span> = Vec::new();
         wait_until(&format!("{count} spans at the collector"), PATIENCE, || {
-            spans = self.spans();
-            spans.len() >= count
+            // The text of the last one may be written in parts.
+            let (before, now) = (std::mem::take(&mut spans), self.spans());
+            let is_settled = format!("{before:?}") == format!("{now:?}");
+            spans = now;
+            spans.len() >= count && is_settled
         });
         assert_eq!(spans.len(), count, "{spans:#?}");
         spans

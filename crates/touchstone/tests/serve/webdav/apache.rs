@@ -46,7 +46,7 @@ impl Apache {
         command.arg("-f").arg(&file).args(["-k", "start", "-DFOREGROUND"]);
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let apache = Apache { process: process.expect("apache2 starts"), address };
-        wait_until("Apache listens", Duration::from_secs(30), || TcpStream::connect(address).is_ok());
+        wait_until("Apache listens", Duration::from_secs(60), || TcpStream::connect(address).is_ok());
         Some(apache)
     }
 }

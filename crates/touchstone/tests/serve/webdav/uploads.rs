@@ -31,7 +31,7 @@ fn an_upload_that_breaks_off_leaves_nothing() {
     }
     // Another upload is answered after the server has seen both ends.
     assert_eq!(put(server.address(), "/last.txt", "last"), 201);
-    wait_until("the parts are gone", Duration::from_secs(30), || names(&tree) == ["kept.txt", "last.txt"]);
+    wait_until("the parts are gone", Duration::from_secs(60), || names(&tree) == ["kept.txt", "last.txt"]);
     assert_eq!(status(server.address(), "GET", "/new.bin", ""), 404);
     assert_eq!(ask(server.address(), "GET", "/kept.txt", "", b"").body, b"kept");
 }

@@ -94,6 +94,7 @@ async def do_events(scope, receive, send):
 
 async def do_disconnect(scope, receive, send):
     await receive()
+    print("waits for its client to leave")
     message = await receive()
     print("then came", message["type"])
 

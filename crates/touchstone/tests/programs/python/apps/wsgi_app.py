@@ -141,11 +141,12 @@ def do_pid(environ, start_response):
 
 
 def do_thread(environ, start_response):
-    time.sleep(0.2)
+    time.sleep(1)
     return text(start_response, str(threading.get_ident()))
 
 
 def do_slow(environ, start_response):
+    print("a slow request begins")
     time.sleep(float(environ["QUERY_STRING"]))
     return text(start_response, f"slow {VERSION}")
 
