@@ -1,6 +1,8 @@
 //! The action of a route: another server, PHP, files, a redirect, another path or a fixed answer.
 
+use super::context::{Context, name_of};
 use super::placeholder::{plain, template, text};
+use super::rewrite::{self, Target};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::Step;
 use crate::directive::Directive;
@@ -15,30 +17,24 @@ pub fn write<'d>(
     step: &Step<'d>,
     level: &Level<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
     match step.directive.name.as_str() {
-        "redir" => redirect(step, routing, route),
-        "rewrite" => {
-            let to = step.argument(0);
-            if !to.starts_with('/') && !to.starts_with("{path}") {
-                return Err("a path is rewritten as a whole: it begins with '/'".to_string());
-            }
-            let to = template(to, routing.facts)?;
-            route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
-            Ok(())
-        }
-        "respond" | "error" | "abort" => respond(step, route),
-        "reverse_proxy" => proxy(step, level, changes, routing, route),
-        "php_fastcgi" => php(step, changes, routing, route),
-        _ => files(step, level, changes, routing, route),
+        "redir" => redirect(step, context, route),
+        "rewrite" => rewrite::write(step, context, route),
+        "respond" | "error" | "abort" => respond(step, context, routing, route),
+        "reverse_proxy" => proxy(step, level, changes, context, routing, route),
+        "php_fastcgi" => php(step, changes, context, routing, route),
+        _ => files(step, level, changes, context, routing, route),
     }
 }
 
 /// `redir TO [CODE]`
-fn redirect(step: &Step<'_>, routing: &Routing<'_, '_>, route: &mut Section) -> Result<(), String> {
-    let status = match step.argument(1) {
+fn redirect(step: &Step<'_>, context: &Context, route: &mut Section) -> Result<(), String> {
+    let code = plain(step.argument(1), context)?;
+    let status = match code.as_str() {
         "" | "temporary" => 302,
         "permanent" => 301,
         "html" => return Err("write the redirecting page as a file of the site".to_string()),
@@ -47,13 +43,18 @@ fn redirect(step: &Step<'_>, routing: &Routing<'_, '_>, route: &mut Section) -> 
             _ => return Err("a redirect has the status 301, 302, 303, 307 or 308".to_string()),
         },
     };
-    let to = template(step.argument(0), routing.facts)?;
+    let to = template(step.argument(0), context, false)?;
     route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
     Ok(())
 }
 
 /// `respond [BODY] [STATUS]`, `error [MESSAGE] STATUS`, `abort`
-fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
+fn respond(
+    step: &Step<'_>,
+    context: &Context,
+    routing: &mut Routing<'_, '_>,
+    route: &mut Section,
+) -> Result<(), String> {
     let name = step.directive.name.as_str();
     if name == "abort" {
         route.note("Caddy closes the connection; here the answer is 403.");
@@ -61,19 +62,33 @@ fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
         return Ok(());
     }
     let in_block = |name: &str| step.directive.inside().iter().find(|line| line.name == name);
-    let (mut body, mut status) = (String::new(), if name == "error" { 500 } else { 200 });
-    for (index, argument) in step.arguments.iter().enumerate() {
-        match argument.parse::<u16>() {
-            Ok(code @ 100..=999) if index + 1 == step.arguments.len() => status = code,
-            _ => body = plain(argument)?.to_string(),
+    let (mut body, mut status) = ("", if name == "error" { 500 } else { 200 });
+    match step.arguments {
+        [] => {}
+        [one] => match one.parse::<u16>() {
+            Ok(code @ 100..=999) => status = code,
+            _ => body = one,
+        },
+        [text, code, ..] => {
+            body = text;
+            let code = plain(code, context)?;
+            status = code.parse().map_err(|_| format!("'{code}' is not a status"))?;
         }
     }
     if let Some(line) = in_block("body") {
-        body = plain(line.argument(0))?.to_string();
+        body = line.argument(0);
     }
     if !(200..600).contains(&status) {
         return Err("an answer has a status from 200 to 599".to_string());
     }
+    let body = match plain(body, context) {
+        // What it forbids stays forbidden, without its text.
+        Err(advice) if status >= 400 => {
+            routing.problem(step.directive, &format!("the status is sent without the text: {advice}"));
+            String::new()
+        }
+        other => other?,
+    };
     let body = match body.as_str() {
         // Caddy uses the text of an error only in its log and its error handlers.
         _ if name == "error" => String::new(),
@@ -89,6 +104,7 @@ fn proxy<'d>(
     step: &Step<'d>,
     level: &Level<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
@@ -100,7 +116,10 @@ fn proxy<'d>(
     let mut removed: Vec<String> = Vec::new();
     for change in changes {
         match &change.what {
-            ChangeKind::OriginField(name, Some(value)) => forward.entry("set", name, toml_string(value)),
+            ChangeKind::OriginField(name, Some(value)) => match text(value, context) {
+                Ok(value) => forward.entry("set", name, toml_string(&value)),
+                Err(advice) => routing.problem(change.directive, &advice),
+            },
             ChangeKind::OriginField(name, None) => removed.push(name.clone()),
             ChangeKind::StripPrefix(prefix) => table.key("strip_prefix", toml_string(prefix)),
             ChangeKind::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
@@ -110,12 +129,27 @@ fn proxy<'d>(
     if !level.stripped.is_empty() {
         table.key("strip_prefix", toml_string(&level.stripped));
     }
+    let below = match rewrite::target(changes, level, context)? {
+        None => String::new(),
+        Some(Target::Below(path)) => path,
+        Some(Target::Path(path)) => {
+            let only = rewrite::only_path(step, level).filter(|_| level.stripped.is_empty());
+            let (before, after) = only.and_then(|only| rewrite::beginnings(&only, &path)).ok_or(
+                "only the beginning of a path can be another one for an origin: write a route with 'rewrite', \
+                 and one for the new path",
+            )?;
+            if !before.is_empty() {
+                table.key("strip_prefix", toml_string(&before));
+            }
+            after
+        }
+    };
     let mut is_tls = false;
     for line in step.directive.inside() {
         table.note(line.to_string());
         match (line.name.as_str(), line.argument(0)) {
             ("to", _) => upstreams.extend(line.arguments.iter().cloned()),
-            ("header_up", name) => match header_up(line, name, &mut removed, &mut forward, &mut table) {
+            ("header_up", _) => match header_up(line, context, &mut removed, &mut forward, &mut table) {
                 Ok(()) => {}
                 Err(advice) => routing.problem(line, &advice),
             },
@@ -124,7 +158,7 @@ fn proxy<'d>(
                     Some(name) => (name, ""),
                     None => (name.trim_start_matches(['+', '?', '>']), line.argument(1)),
                 };
-                match text(value) {
+                match text(value, context) {
                     Ok(value) if line.arguments.len() <= 2 => {
                         route.entry("headers", name, toml_string(&value))
                     }
@@ -159,7 +193,20 @@ fn proxy<'d>(
             _ => routing.problem(line, "see docs/proxy.md"),
         }
     }
-    let origins = upstreams.iter().map(|upstream| origin(upstream, is_tls)).collect::<Result<Vec<_>, _>>()?;
+    let mut origins = Vec::new();
+    for upstream in &upstreams {
+        let address = plain(upstream, context)?;
+        if address.is_empty() && upstreams.len() == 1 {
+            route.note("As in Caddy, there is no server for these requests.");
+            route.key("respond", "{ status = 502 }");
+            return Ok(());
+        }
+        let origin = origin(&address, is_tls)?;
+        if origin.starts_with("unix:") && !below.is_empty() {
+            return Err("the path for an origin at a socket is not changed".to_string());
+        }
+        origins.push(format!("{origin}{below}"));
+    }
     match origins.as_slice() {
         [] => return Err("it names no upstream".to_string()),
         [one] => table.key("to", toml_string(one)),
@@ -187,25 +234,36 @@ fn hash(table: &mut Section, by: &str) {
 
 fn header_up(
     line: &Directive,
-    name: &str,
+    context: &Context,
     removed: &mut Vec<String>,
     forward: &mut Section,
     table: &mut Section,
 ) -> Result<(), String> {
+    let name = line.argument(0);
     if let Some(name) = name.strip_prefix('-') {
         removed.push(name.to_string());
         return Ok(());
     }
     let (name, value) = (name.trim_start_matches('+'), line.argument(1));
-    match (name.to_ascii_lowercase().as_str(), value) {
-        (
-            "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "x-forwarded-port",
-            _,
-        ) => table.note("(not needed: origins get the client's address)"),
-        ("host", "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}") => {}
-        ("host", value) if value.contains("upstream") => table.key("host", toml_string("origin")),
+    match (name.to_ascii_lowercase().as_str(), name_of(value).as_str()) {
+        ("x-real-ip" | "x-forwarded-for", "remote_host" | "remote.host" | "remote" | "client_ip")
+        | ("x-forwarded-proto", "scheme")
+        | ("x-forwarded-host", "host" | "hostport")
+            if value.starts_with('{') =>
+        {
+            table.note("(not needed: origins get the client's address, scheme and host)");
+        }
+        ("host", "host" | "hostport") if value.starts_with('{') => {}
+        ("host", name) if name.contains("upstream") => table.key("host", toml_string("origin")),
+        ("host", _) => {
+            return Err(
+                "an origin gets the name that the client asks for, or its own: 'host' of 'proxy'".to_string()
+            );
+        }
         ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
-        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(&text(value)?)),
+        _ if line.arguments.len() == 2 => {
+            forward.entry("set", name, toml_string(&text(value, context)?));
+        }
         _ => return Err("a field for an origin is set; search and replace is not supported".to_string()),
     }
     Ok(())
@@ -274,12 +332,22 @@ pub fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
 fn php<'d>(
     step: &Step<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
+    if changes.iter().any(|change| matches!(change.what, ChangeKind::Rewrite(_))) {
+        return Err(
+            "the path for PHP is not rewritten in a block for some paths; see docs/php.md".to_string()
+        );
+    }
     let mut table = Section::new("[site.route.php]");
     let mut front = Some("/index.php".to_string());
-    let backends: Vec<String> = step.arguments.iter().map(|address| backend(address)).collect();
+    let backends: Vec<String> = step
+        .arguments
+        .iter()
+        .map(|address| Ok(backend(&plain(address, context)?)))
+        .collect::<Result<_, String>>()?;
     if backends.is_empty() {
         return Err("it names no address".to_string());
     }
@@ -287,19 +355,19 @@ fn php<'d>(
     for change in changes {
         match &change.what {
             ChangeKind::TryFiles(files) => front = front_controller(files),
-            ChangeKind::Root(root) => table.key("document_root", toml_string(root)),
+            ChangeKind::Root(root) => table.key("document_root", toml_string(&plain(root, context)?)),
             _ => {}
         }
     }
     for line in step.directive.inside() {
         table.note(line.to_string());
         match (line.name.as_str(), line.argument(0)) {
-            ("root", root) => table.key("document_root", toml_string(root)),
+            ("root", root) => table.key("document_root", toml_string(&plain(root, context)?)),
             ("index", "off") => front = None,
             ("index", name) => table.key("index", toml_strings([name, "index.html"])),
             ("try_files", _) => front = front_controller(&line.arguments),
-            ("env", name) => match plain(line.argument(1)) {
-                Ok(value) => table.entry("variables", name, toml_string(value)),
+            ("env", name) => match plain(line.argument(1), context) {
+                Ok(value) => table.entry("variables", name, toml_string(&value)),
                 Err(advice) => routing.problem(line, &advice),
             },
             ("read_timeout", time) if duration(time).is_some() => {
@@ -338,6 +406,7 @@ fn files<'d>(
     step: &Step<'d>,
     level: &Level<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
@@ -371,6 +440,16 @@ fn files<'d>(
         _ => None,
     });
     let prefix = prefix.unwrap_or(&level.stripped);
+    let mut root = root.map(|root| plain(&root, context)).transpose()?;
+    match rewrite::target(changes, level, context)? {
+        None => {}
+        Some(Target::Path(path)) => route.key("try_files", toml_strings([path])),
+        Some(Target::Below(path)) => {
+            let site =
+                root.as_deref().ok_or("a path below the directory of the site: write 'root' in the block")?;
+            root = Some(format!("{}{path}", site.trim_end_matches('/')));
+        }
+    }
     match (prefix, root) {
         ("", Some(root)) => route.key("root", toml_string(&root)),
         ("", None) => {}

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use super::context::{Bound, Context};
+use super::forward_auth::Authority;
 use super::matcher::{Matcher, Named};
-use super::placeholder::Facts;
 use crate::account::Account;
 use crate::directive::{Directive, Place};
 use crate::output::Section;
@@ -18,6 +19,8 @@ pub struct Level<'d> {
     pub stripped: String,
     /// The directory of their files, if it differs from the site's.
     pub root: Option<String>,
+    /// What placeholders stand for.
+    pub context: Context,
     /// The changes that apply to answers.
     pub changes: Vec<Change<'d>>,
 }
@@ -36,7 +39,7 @@ pub struct Change<'d> {
 /// A change to a request or its answer.
 #[derive(Clone, PartialEq)]
 pub enum ChangeKind {
-    /// A field of the answer; empty: it is removed.
+    /// A field of the answer, with its value in Caddy's language; empty: it is removed.
     Field(String, String),
     /// A user name and a password are required.
     Password,
@@ -48,10 +51,14 @@ pub enum ChangeKind {
     TryFiles(Vec<String>),
     /// A prefix that is removed from the path.
     StripPrefix(String),
-    /// A field for the origin; `None`: it is removed.
+    /// Placeholders get a meaning.
+    Bind(Vec<(String, Bound)>),
+    /// A field for the origin, with its value in Caddy's language; `None`: it is removed.
     OriginField(String, Option<String>),
-    /// Another server decides: its address, and the fields that it adds.
-    ForwardAuth(String, Vec<String>),
+    /// The path becomes another one, in Caddy's language.
+    Rewrite(String),
+    /// Another server decides.
+    ForwardAuth(Authority),
     /// The content codings.
     Compression(Vec<String>),
     /// Requests are not logged.
@@ -64,14 +71,14 @@ pub enum ChangeKind {
 pub struct Routing<'a, 'd> {
     /// The named matchers of the site.
     pub named: &'a Named<'d>,
-    /// The context for placeholders.
-    pub facts: Facts,
     /// The result of each directive.
     pub account: &'a mut Account,
     /// Directives that were not translated, to be noted at their place in the text.
     pub notes: Section,
     /// Directives that have been counted.
     pub handled: BTreeSet<Place>,
+    /// What was told about directives.
+    pub told: BTreeSet<(Place, String, String)>,
 }
 
 impl Routing<'_, '_> {
@@ -88,8 +95,10 @@ impl Routing<'_, '_> {
         section.note(directive.to_string());
     }
 
-    /// Records a directive that was not translated.
+    /// Records a directive that was not translated, once for each advice.
     pub fn problem(&mut self, directive: &Directive, advice: &str) {
-        self.account.problem(directive, &mut self.notes, advice);
+        if self.told.insert((directive.place.clone(), directive.text(), advice.to_string())) {
+            self.account.problem(directive, &mut self.notes, advice);
+        }
     }
 }
