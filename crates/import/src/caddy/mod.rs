@@ -42,4 +42,5 @@ mod translate;
 mod variants;
 
 pub use read::{parse, read};
+pub use templates::actions;
 pub use translate::translate;

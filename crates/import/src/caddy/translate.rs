@@ -486,7 +486,23 @@ mod tests {
     use proptest::prelude::*;
 
     /// Lines of Caddyfiles that are joined in any order.
-    const LINES: [&str; 32] = [
+    const LINES: [&str; 48] = [
+        "\tmap {path} {one} {two} {",
+        "\tmap @m {one} {three} {",
+        "\t\t~^/(.)\\.x$ \"a ${1}$2\" -",
+        "\t\t/a \"b {host}\" c",
+        "\t\tdefault \"{method}\" d",
+        "\tvars one \"{two} '\\\"\"",
+        "\tvars @m name value",
+        "\trespond /r \"{two} {vars.one}\" 200",
+        "\theader X-B \"{one} {three} {vars.name} {re.r.1}\"",
+        "\t@m vars_regexp r {one} ^(a|b)",
+        "\t@v vars {vars.one} a b",
+        "\trewrite * /new{uri}",
+        "\trewrite /d/* /d/index.html",
+        "\turi strip_prefix /x",
+        "\tredir https://{labels.1}.{labels.0}{uri}",
+        "\ttemplates",
         "\t\tnot path /c/* /d",
         "\t\tquery a=b",
         "\t\texpression {method} == \"POST\"",
