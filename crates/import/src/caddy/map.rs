@@ -241,6 +241,80 @@ pub fn uses_one_of(step: &Step<'_>, others: &[&Step<'_>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caddy::{parse, translate};
+
+    fn imported(site: &str) -> crate::Imported {
+        translate(&parse("Caddyfile", &format!("http://a.org, http://b.org {{\n{site}\n}}\n")).unwrap())
+    }
+
+    #[test]
+    fn a_map_for_each_destination() {
+        let imported = imported(
+            "map {host}{path} {app} {code} {\n/a one 007\n~^/x/(.)\\.y$ \"r ${1}\" -\n/b {method} 2\n\
+             *.c \"\" 3\ndefault d 4\n}\nheader X-App {app}\nredir /r {app}\nrespond {app} {code}",
+        );
+        for line in [
+            "from = \"${host}${path}\"",
+            "name = \"app\"",
+            "default = \"d\"",
+            "patterns = [\"~^/x/(.)\\\\.y$ \\\"r ${1}\\\"\", \"~(?s)^/b$ ${method}\", \"~(?s)^\\\\*\\\\.c$ \\\"\\\"\"]",
+            "values = { \"/a\" = \"one\" }",
+            "values = { \"/a\" = \"7\", \"/b\" = \"2\", \"\\\\*.c\" = \"3\" }",
+            "headers = { X-App = \"${map{app}}\" }",
+            "redirect = { to = \"${map{app}}?\", status = 302 }",
+        ] {
+            assert!(imported.text.lines().any(|written| written == line), "{line}\n{}", imported.text);
+        }
+        // The text of an answer is fixed, and that of `app` depends on the request.
+        let problems: Vec<String> =
+            imported.problems.iter().map(|problem| problem.directive.clone()).collect();
+        assert_eq!(problems, ["respond {app} {code}"]);
+    }
+
+    #[test]
+    fn a_route_for_each_value() {
+        let imported = imported(
+            "map {path} {up} {\n/1 a:1\n/2 b:2\n/3 a:1\n}\nvars dir /srv\nvars /x/* dir /x\n\
+             handle /up/* {\nreverse_proxy {up}\n}\nroot * {vars.dir}/{host}\nfile_server",
+        );
+        assert!(imported.problems.is_empty(), "{:?}", imported.problems);
+        let text = &imported.text;
+        for (line, count) in [
+            ("when = \"$map{up} == 'a:1'\"", 1),
+            ("when = \"$map{up} == 'b:2'\"", 1),
+            ("to = \"http://a:1\"", 1),
+            ("respond = { status = 502 }", 1),
+            ("root = \"/srv/a.org\"", 1),
+            ("root = \"/srv/b.org\"", 1),
+            ("root = \"/x/a.org\"", 1),
+            ("root = \"/x/b.org\"", 1),
+        ] {
+            assert_eq!(text.lines().filter(|written| *written == line).count(), count, "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_named() {
+        for (site, word) in [
+            ("map {path} {\n/a b\n}", "no destination"),
+            ("map {path} dest {\n/a b\n}", "not a placeholder"),
+            ("map {path} {a} {\n~^(?!b) c\n}", "lookahead"),
+            ("map {path} {a} {\n~^(b) \"$0\"\n}", "'$0'"),
+            ("map {path} {a} {\n~^(b) \"{host}\"\n}", "does not replace"),
+            ("map {time.now} {a} {\nb c\n}", "time.now"),
+            ("map {path} {a} {\nb \"c\nd\"\n}", "line ends"),
+            ("vars a", "a name and a value"),
+            ("vars root /srv", "'root'"),
+            ("header X {vars.none}", "sets"),
+            ("vars /x name value\n@m vars name value\nrespond @m 204", "some requests only"),
+            ("respond {query.a}", "same for all requests"),
+            ("reverse_proxy {labels.9}:80", "'{labels.9}'"),
+        ] {
+            let imported = imported(site);
+            let found = imported.problems.iter().any(|problem| problem.advice.contains(word));
+            assert!(found, "{site}\n{:?}\n{}", imported.problems, imported.text);
+        }
+    }
 
     #[test]
     fn groups_of_values() {
