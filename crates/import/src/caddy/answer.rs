@@ -1,11 +1,12 @@
 //! The action of a route: another server, PHP, files, a redirect, another path or a fixed answer.
 
-use super::context::{Context, name_of};
-use super::placeholder::{plain, template, text};
+use super::context::Context;
+use super::origin::duration;
+use super::placeholder::{plain, template, tried};
+use super::proxy::proxy;
 use super::rewrite::{self, Target};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::Step;
-use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -97,235 +98,6 @@ fn respond(
     };
     route.key("respond", format!("{{ status = {status}{body} }}"));
     Ok(())
-}
-
-/// `reverse_proxy UPSTREAM ...`
-fn proxy<'d>(
-    step: &Step<'d>,
-    level: &Level<'d>,
-    changes: &[&Change<'d>],
-    context: &Context,
-    routing: &mut Routing<'_, 'd>,
-    route: &mut Section,
-) -> Result<(), String> {
-    let mut table = Section::new("[site.route.proxy]");
-    let mut forward = Section::new("[site.route.proxy.forward]");
-    let mut check = Section::new("[site.route.proxy.check]");
-    let mut tls = Section::new("[site.route.proxy.tls]");
-    let mut upstreams: Vec<String> = step.arguments.to_vec();
-    let mut removed: Vec<String> = Vec::new();
-    for change in changes {
-        match &change.what {
-            ChangeKind::OriginField(name, Some(value)) => match text(value, context) {
-                Ok(value) => forward.entry("set", name, toml_string(&value)),
-                Err(advice) => routing.problem(change.directive, &advice),
-            },
-            ChangeKind::OriginField(name, None) => removed.push(name.clone()),
-            ChangeKind::StripPrefix(prefix) => table.key("strip_prefix", toml_string(prefix)),
-            ChangeKind::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
-            _ => {}
-        }
-    }
-    if !level.stripped.is_empty() {
-        table.key("strip_prefix", toml_string(&level.stripped));
-    }
-    let below = match rewrite::target(changes, level, context)? {
-        None => String::new(),
-        Some(Target::Below(path)) => path,
-        Some(Target::Path(path)) => {
-            let only = rewrite::only_path(step, level).filter(|_| level.stripped.is_empty());
-            let (before, after) = only.and_then(|only| rewrite::beginnings(&only, &path)).ok_or(
-                "only the beginning of a path can be another one for an origin: write a route with 'rewrite', \
-                 and one for the new path",
-            )?;
-            if !before.is_empty() {
-                table.key("strip_prefix", toml_string(&before));
-            }
-            after
-        }
-    };
-    let mut is_tls = false;
-    for line in step.directive.inside() {
-        table.note(line.to_string());
-        match (line.name.as_str(), line.argument(0)) {
-            ("to", _) => upstreams.extend(line.arguments.iter().cloned()),
-            ("header_up", _) => match header_up(line, context, &mut removed, &mut forward, &mut table) {
-                Ok(()) => {}
-                Err(advice) => routing.problem(line, &advice),
-            },
-            ("header_down", name) => {
-                let (name, value) = match name.strip_prefix('-') {
-                    Some(name) => (name, ""),
-                    None => (name.trim_start_matches(['+', '?', '>']), line.argument(1)),
-                };
-                match text(value, context) {
-                    Ok(value) if line.arguments.len() <= 2 => {
-                        route.entry("headers", name, toml_string(&value))
-                    }
-                    _ => routing.problem(line, "a field of an answer has one fixed value"),
-                }
-            }
-            ("lb_policy", policy) => {
-                let hash_by = line.argument(1);
-                match policy {
-                    "round_robin" | "random" | "weighted_round_robin" => {
-                        table.key("balance", toml_string("round_robin"));
-                    }
-                    "least_conn" => table.key("balance", toml_string("least_requests")),
-                    "ip_hash" | "client_ip_hash" => hash(&mut table, "client"),
-                    "uri_hash" => hash(&mut table, "path"),
-                    "header" => hash(&mut table, &format!("field:{hash_by}")),
-                    "cookie" if !hash_by.is_empty() => hash(&mut table, &format!("cookie:{hash_by}")),
-                    _ => routing.problem(line, "see 'balance' of 'proxy' (docs/proxy.md)"),
-                }
-            }
-            ("health_uri" | "health_path", path) => check.key("path", toml_string(path)),
-            ("health_interval" | "health_timeout", time) => match duration(time) {
-                Some(time) => check.key(&line.name["health_".len()..], toml_string(&time)),
-                None => routing.problem(line, "it is not a time"),
-            },
-            ("transport", "http") => is_tls |= transport(line, &mut table, &mut tls, routing),
-            ("flush_interval" | "buffer_requests" | "buffer_responses" | "stream_timeout", _) => {}
-            ("lb_try_duration" | "lb_try_interval" | "lb_retries", _) => {
-                routing.problem(line, "use 'retry' of 'proxy' to repeat requests (docs/proxy.md)");
-            }
-            ("trusted_proxies", _) => routing.problem(line, "see [proxies] (docs/access.md)"),
-            _ => routing.problem(line, "see docs/proxy.md"),
-        }
-    }
-    let mut origins = Vec::new();
-    for upstream in &upstreams {
-        let address = plain(upstream, context)?;
-        if address.is_empty() && upstreams.len() == 1 {
-            route.note("As in Caddy, there is no server for these requests.");
-            route.key("respond", "{ status = 502 }");
-            return Ok(());
-        }
-        let origin = origin(&address, is_tls)?;
-        if origin.starts_with("unix:") && !below.is_empty() {
-            return Err("the path for an origin at a socket is not changed".to_string());
-        }
-        origins.push(format!("{origin}{below}"));
-    }
-    match origins.as_slice() {
-        [] => return Err("it names no upstream".to_string()),
-        [one] => table.key("to", toml_string(one)),
-        several => table.key("to", toml_strings(several)),
-    }
-    if upstreams.iter().any(|upstream| upstream.starts_with("h2c://")) {
-        table.key("version", toml_string("2"));
-    }
-    if !removed.is_empty() {
-        forward.key("remove", toml_strings(&removed));
-    }
-    for section in [forward, check, tls] {
-        if !section.is_empty() {
-            table.push(section);
-        }
-    }
-    route.push(table);
-    Ok(())
-}
-
-fn hash(table: &mut Section, by: &str) {
-    table.key("balance", toml_string("hash"));
-    table.key("hash_by", toml_string(by));
-}
-
-fn header_up(
-    line: &Directive,
-    context: &Context,
-    removed: &mut Vec<String>,
-    forward: &mut Section,
-    table: &mut Section,
-) -> Result<(), String> {
-    let name = line.argument(0);
-    if let Some(name) = name.strip_prefix('-') {
-        removed.push(name.to_string());
-        return Ok(());
-    }
-    let (name, value) = (name.trim_start_matches('+'), line.argument(1));
-    match (name.to_ascii_lowercase().as_str(), name_of(value).as_str()) {
-        ("x-real-ip" | "x-forwarded-for", "remote_host" | "remote.host" | "remote" | "client_ip")
-        | ("x-forwarded-proto", "scheme")
-        | ("x-forwarded-host", "host" | "hostport")
-            if value.starts_with('{') =>
-        {
-            table.note("(not needed: origins get the client's address, scheme and host)");
-        }
-        ("host", "host" | "hostport") if value.starts_with('{') => {}
-        ("host", name) if name.contains("upstream") => table.key("host", toml_string("origin")),
-        ("host", _) => {
-            return Err(
-                "an origin gets the name that the client asks for, or its own: 'host' of 'proxy'".to_string()
-            );
-        }
-        ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
-        _ if line.arguments.len() == 2 => {
-            forward.entry("set", name, toml_string(&text(value, context)?));
-        }
-        _ => return Err("a field for an origin is set; search and replace is not supported".to_string()),
-    }
-    Ok(())
-}
-
-/// `transport http { ... }`; returns whether the origins use TLS.
-fn transport(
-    line: &Directive,
-    table: &mut Section,
-    tls: &mut Section,
-    routing: &mut Routing<'_, '_>,
-) -> bool {
-    let mut is_tls = false;
-    for inner in line.inside() {
-        match (inner.name.as_str(), inner.argument(0)) {
-            ("tls", _) => is_tls = true,
-            ("tls_insecure_skip_verify", _) => {
-                is_tls = true;
-                tls.key("insecure", true);
-            }
-            ("tls_server_name", name) => tls.key("server_name", toml_string(name)),
-            ("tls_trusted_ca_certs", file) => tls.key("authorities", toml_string(file)),
-            ("versions", "h2c") => table.key("version", toml_string("2")),
-            ("versions", "3" | "h3") => table.key("version", toml_string("3")),
-            ("versions", _) => table.key("version", toml_string("auto")),
-            ("dial_timeout", time) if duration(time).is_some() => {
-                table.key("connect_timeout", toml_string(&duration(time).unwrap_or_default()));
-            }
-            ("response_header_timeout", time) if duration(time).is_some() => {
-                table.key("response_timeout", toml_string(&duration(time).unwrap_or_default()));
-            }
-            ("keepalive" | "keepalive_idle_conns" | "read_buffer" | "write_buffer" | "compression", _) => {}
-            _ => routing.problem(inner, "see docs/proxy.md"),
-        }
-    }
-    is_tls
-}
-
-/// `localhost:3000`, `https://host`, `unix//run/app.sock`, `h2c://host:port`, `:8080`
-///
-/// # Errors
-/// The address has no counterpart.
-pub fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
-    if upstream.contains('{') {
-        return Err("an origin is an address without placeholders".to_string());
-    }
-    if let Some(socket) = upstream.strip_prefix("unix/") {
-        return Ok(format!("unix:{socket}"));
-    }
-    if upstream.contains("://") {
-        return Ok(upstream.replace("h2c://", "http://").trim_end_matches('/').to_string());
-    }
-    if upstream.contains('/') {
-        return Err("an origin is an address with a port, and has no path in Caddy".to_string());
-    }
-    if upstream.rsplit(':').next().is_some_and(|ports| ports.contains('-')) {
-        return Err("list each port separately".to_string());
-    }
-    let is_port = upstream.strip_prefix(':').is_some();
-    let host = if is_port { format!("127.0.0.1{upstream}") } else { upstream.to_string() };
-    let host = if host.contains(':') { host } else { format!("{host}:{}", if is_tls { 443 } else { 80 }) };
-    Ok(format!("{}://{host}", if is_tls { "https" } else { "http" }))
 }
 
 /// `php_fastcgi ADDRESS`
@@ -466,75 +238,13 @@ fn files<'d>(
     Ok(())
 }
 
-/// `{path} /index.html`: a name that ends in a slash means a directory.
-fn tried(files: &[String]) -> Result<Vec<String>, String> {
-    files
-        .iter()
-        .map(|file| {
-            let file = file.replace("{http.request.uri.path}", "{path}").replace("{path}", "$path");
-            let file = file.split('?').next().unwrap_or_default().to_string();
-            match file.contains('{') || file.starts_with('=') {
-                true => Err("'{path}' is the only placeholder in names of files".to_string()),
-                false if file.starts_with(['/', '$']) => Ok(file),
-                false => Ok(format!("/{file}")),
-            }
-        })
-        .collect()
-}
-
-/// `5s`, `1m30s`, `500ms` as a duration with one unit.
-fn duration(text: &str) -> Option<String> {
-    let mut milliseconds = 0u64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return None,
-        };
-        rest = &rest[letters..];
-        milliseconds = milliseconds.checked_add(number.checked_mul(unit)?)?;
-    }
-    match milliseconds {
-        0 => None,
-        whole if whole.is_multiple_of(1_000) => Some(format!("{}s", whole / 1_000)),
-        part => Some(format!("{part}ms")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_origins() {
-        for (text, is_tls, expected) in [
-            ("localhost:3000", false, "http://localhost:3000"),
-            (":3000", false, "http://127.0.0.1:3000"),
-            ("unix//run/app.sock", false, "unix:/run/app.sock"),
-            ("https://a.org", false, "https://a.org"),
-            ("a.org", true, "https://a.org:443"),
-            ("h2c://a:1", false, "http://a:1"),
-        ] {
-            assert_eq!(origin(text, is_tls).unwrap(), expected);
-        }
-        assert!(origin("{upstream}", false).is_err() && origin("a:1-3", false).is_err());
-    }
-
-    #[test]
-    fn times_and_scripts() {
-        assert_eq!(duration("1m30s").as_deref(), Some("90s"));
-        assert_eq!(duration("250ms").as_deref(), Some("250ms"));
-        assert!(duration("x").is_none() && duration("0s").is_none());
+    fn scripts_that_answer_for_missing_files() {
         let files = ["{path}".to_string(), "index.php?x={path}".to_string()];
         assert_eq!(front_controller(&files).as_deref(), Some("/index.php"));
-        assert_eq!(tried(&["{path}".into(), "{path}/".into()]).unwrap(), ["$path", "$path/"]);
     }
 }

@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::matcher::Named;
-use super::routing::{Change, ChangeKind};
 use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
+
+/// The named matchers of a site.
+pub type Named<'d> = BTreeMap<&'d str, &'d Directive>;
 
 /// The context of a text that has placeholders.
 #[derive(Debug, Clone, Default)]
@@ -121,19 +122,11 @@ impl Context {
         }
     }
 
-    /// The context of a route to which these changes apply.
-    pub fn with(&self, changes: &[&Change<'_>], all: &[Change<'_>], expression: Option<&str>) -> Context {
+    /// The same with what is bound for some requests, in the order of the directives: of `vars` the last
+    /// counts, of `map` the first.
+    pub fn with(&self, bound: &[&(String, Bound)], expression: Option<&str>) -> Context {
         let mut context = self.clone();
         context.expression = expression.map(str::to_string);
-        let applied = all.iter().filter(|change| changes.iter().any(|other| std::ptr::eq(*other, *change)));
-        let bound: Vec<&(String, Bound)> = applied
-            .filter_map(|change| match &change.what {
-                ChangeKind::Bind(bound) => Some(bound),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        // Of `vars` the last counts, of `map` the first.
         for (name, bound) in bound.iter().filter(|(_, bound)| matches!(bound, Bound::Text(_))) {
             context.bind(name, bound);
         }

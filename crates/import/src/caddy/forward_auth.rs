@@ -1,7 +1,7 @@
 //! `forward_auth`: another server decides which requests are allowed.
 
-use super::answer;
 use super::context::{Context, name_of};
+use super::origin::origin;
 use super::placeholder::{names, plain, resolved};
 use super::steps::Step;
 use crate::directive::Directive;
@@ -45,7 +45,7 @@ pub fn read(step: &Step<'_>, context: &Context) -> Result<Authority, String> {
     let [upstream] = step.arguments else {
         return Err("one server decides: 'url' of 'forward_auth' (docs/forward-auth.md)".to_string());
     };
-    let base = answer::origin(&plain(upstream, context)?, false)?;
+    let base = origin(&plain(upstream, context)?, false)?;
     if base.starts_with("unix:") {
         return Err("'forward_auth' asks a server at an address and port".to_string());
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::condition::{condition, negated, of_hosts};
-use super::context::{Context, variable};
+use super::context::{Context, Named, variable};
 use super::placeholder::plain;
 use crate::directive::Directive;
 use crate::expression::{self, quoted};
@@ -32,9 +32,6 @@ pub struct Matcher {
     /// These conditions hold.
     pub whens: BTreeSet<String>,
 }
-
-/// The named matchers of a site.
-pub type Named<'d> = BTreeMap<&'d str, &'d Directive>;
 
 impl Matcher {
     /// The matcher of a directive, and the remaining arguments.

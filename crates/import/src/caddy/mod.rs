@@ -14,6 +14,7 @@
 //! | `context` | what placeholders stand for: values, maps, groups of expressions |
 //! | `forward_auth` | another server that decides which requests are allowed |
 //! | `map` | `map` and `vars` |
+//! | `origin` | addresses of origins |
 //! | `placeholder` | `{uri}` and other placeholders as variables of this server |
 //! | `templates` | the advice for pages with actions of Go's templates |
 //! | `variants` | an answer for each value of a map |
@@ -21,7 +22,8 @@
 //! | `rewrite` | other paths, in routes and in answers |
 //! | `routing` | the context while routes are built |
 //! | `routes` | from steps to routes |
-//! | `answer` | the action of a route: a proxy, PHP, files, a redirect, a fixed answer |
+//! | `proxy` | another server |
+//! | `answer` | the action of a route: another server, PHP, files, a redirect, a fixed answer |
 //! | `translate` | sites, global options, and the whole file |
 
 mod address;
@@ -31,7 +33,9 @@ mod context;
 mod forward_auth;
 mod map;
 mod matcher;
+mod origin;
 mod placeholder;
+mod proxy;
 mod read;
 mod rewrite;
 mod routes;

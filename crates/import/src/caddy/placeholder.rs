@@ -126,6 +126,25 @@ pub fn plain(text: &str, context: &Context) -> Result<String, String> {
     }
 }
 
+/// `{path} /index.html`: a name that ends in a slash means a directory.
+///
+/// # Errors
+/// A name has another placeholder.
+pub fn tried(files: &[String]) -> Result<Vec<String>, String> {
+    files
+        .iter()
+        .map(|file| {
+            let file = file.replace("{http.request.uri.path}", "{path}").replace("{path}", "$path");
+            let file = file.split('?').next().unwrap_or_default().to_string();
+            match file.contains('{') || file.starts_with('=') {
+                true => Err("'{path}' is the only placeholder in names of files".to_string()),
+                false if file.starts_with(['/', '$']) => Ok(file),
+                false => Ok(format!("/{file}")),
+            }
+        })
+        .collect()
+}
+
 /// A value of a field, as a text of this server's language.
 ///
 /// # Errors
@@ -342,6 +361,7 @@ mod tests {
         assert!(text("{http.vars.x}", &context).unwrap_err().contains("vars.x"));
         assert!(text("{$HOME}", &context).unwrap_err().contains("environment"));
         let plain = |text: &str| plain(text, &context);
+        assert_eq!(tried(&["{path}".into(), "{path}/".into()]).unwrap(), ["$path", "$path/"]);
         assert!(plain("{\"a\": {\"b\": 1}}").is_ok() && plain("a {host}").is_err() && plain("a").is_ok());
     }
 

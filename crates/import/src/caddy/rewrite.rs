@@ -1,8 +1,8 @@
 //! `rewrite`: a route that changes the path, or a change to the answer of its block.
 //!
 //! Here the routes are tested again with the new path, from the first. In Caddy the request stays in its
-//! block, and the directives after the rewrite see the new path. So a rewrite in a block for some paths becomes
-//! a part of the answer: another beginning of the path for an origin, or another file.
+//! block, and the directives after the rewrite see the new path. So a rewrite in a block for some paths
+//! becomes a part of the answer: another beginning of the path for an origin, or another file.
 
 use super::context::Context;
 use super::matcher::Matcher;
@@ -65,8 +65,7 @@ pub fn target(
     level: &Level<'_>,
     context: &Context,
 ) -> Result<Option<Target>, String> {
-    let applied =
-        level.changes.iter().filter(|change| changes.iter().any(|other| std::ptr::eq(*other, *change)));
+    let applied = level.applied(changes);
     let to = applied.filter_map(|change| match &change.what {
         ChangeKind::Rewrite(to) => Some(to),
         _ => None,

@@ -312,7 +312,7 @@ impl<'d> Routing<'_, 'd> {
             // Its groups are at hand if it is the pattern of the route.
             let is_pattern = |expression: &&String| route.has_value("pattern", &toml_string(expression));
             let expression = both.expression.as_ref().filter(is_pattern).map(String::as_str);
-            let context = level.context.with(&changes, &level.changes, expression);
+            let context = level.context_with(&changes, expression);
             match keys.and_then(|()| answer(self, &mut route, &changes, &context)) {
                 Ok(()) => {
                     self.write_changes(&changes, &context, &mut route);

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::context::{Bound, Context};
+use super::context::{Bound, Context, Named};
 use super::forward_auth::Authority;
-use super::matcher::{Matcher, Named};
+use super::matcher::Matcher;
 use crate::account::Account;
 use crate::directive::{Directive, Place};
 use crate::output::Section;
@@ -23,6 +23,27 @@ pub struct Level<'d> {
     pub context: Context,
     /// The changes that apply to answers.
     pub changes: Vec<Change<'d>>,
+}
+
+impl Level<'_> {
+    /// The context of a route to which these changes apply.
+    pub fn context_with(&self, changes: &[&Change<'_>], expression: Option<&str>) -> Context {
+        let bound: Vec<&(String, Bound)> = self
+            .applied(changes)
+            .filter_map(|change| match &change.what {
+                ChangeKind::Bind(bound) => Some(bound),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        self.context.with(&bound, expression)
+    }
+
+    /// These changes, in the order of the directives.
+    pub fn applied<'c>(&'c self, changes: &'c [&Change<'_>]) -> impl Iterator<Item = &'c Change<'c>> {
+        let is_one = |change: &&Change<'_>| changes.iter().any(|other| std::ptr::eq(*other, *change));
+        self.changes.iter().filter(is_one)
+    }
 }
 
 /// A change that applies to some requests.

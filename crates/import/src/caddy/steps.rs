@@ -1,7 +1,7 @@
 //! The directives of a block in the order in which Caddy runs them, which differs from the order in the file.
 
-use super::context::Context;
-use super::matcher::{Matcher, Named};
+use super::context::{Context, Named};
+use super::matcher::Matcher;
 use crate::directive::Directive;
 
 /// Caddy's order of directives.

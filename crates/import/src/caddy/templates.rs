@@ -20,8 +20,8 @@ const LONGEST_SHOWN: usize = 80;
 pub fn advice(templates: &Directive) -> String {
     let (begin, end) = delimiters(templates);
     format!(
-        "pages are sent with what is between {begin} and {end}: change these actions to directives (docs/import.md, \
-         'Templates of Caddy'), or keep a program that makes the pages"
+        "pages are sent with what is between {begin} and {end}: change these actions to directives \
+         (docs/import.md, 'Templates of Caddy'), or keep a program that makes the pages"
     )
 }
 
@@ -168,7 +168,8 @@ mod tests {
         let expected = [
             "2 {{include \"/menu.html\"}} write <!--#include virtual=\"/menu.html\" --> (docs/includes.md)",
             "2 {{.RemoteIP}} write <!--#echo var=\"REMOTE_ADDR\" --> (docs/includes.md)",
-            "3 {{range .X}} it has no counterpart: write its result into the page, or keep a program that makes it",
+            "3 {{range .X}} it has no counterpart: write its result into the page, or keep a program that makes \
+             it",
             "4 {{/* a b */}} write it as a comment of the page",
             "5 {{.Host}} write <!--#echo var=\"SERVER_NAME\" --> (docs/includes.md)",
         ];
@@ -187,7 +188,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_page_is_read(text in "[{}\\[\\]a\n\" |$-]{0,80}", begin in "[{\\[]{1,2}", end in "[}\\]]{1,2}") {
+        fn any_page_is_read(
+            text in "[{}\\[\\]a\n\" |$-]{0,80}",
+            begin in "[{\\[]{1,2}",
+            end in "[}\\]]{1,2}",
+        ) {
             let mut found = Vec::new();
             of_page(Path::new("a.html"), &text, &begin, &end, &mut found);
             let lines = text.matches('\n').count() + 1;

@@ -1,5 +1,5 @@
-//! Maps, variables, rewrites and sites of several names of Caddy, in the forms of published Caddyfiles: run by
-//! Caddy and, translated, by this server; the same requests get the same answers.
+//! Maps, variables, rewrites and sites of several names of Caddy, in the forms of published Caddyfiles: run
+//! by Caddy and, translated, by this server; the same requests get the same answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -83,7 +83,8 @@ fn origin(name: &'static str) -> Origin {
             let body = format!("{name} {line}\n{}", fields.join("\n"));
             let status = if line.contains("/refuse") { "401 Unauthorized" } else { "200 OK" };
             let answer = format!(
-                "HTTP/1.1 {status}\r\nX-Powered-By: {name}\r\nRemote-User: alice\r\nContent-Length: {}\r\n\r\n{body}",
+                "HTTP/1.1 {status}\r\nX-Powered-By: {name}\r\nRemote-User: alice\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
                 body.len()
             );
             if stream.write_all(answer.as_bytes()).is_err() {
@@ -103,20 +104,23 @@ fn maps_and_variables() {
          \t\t~^/re/(\\w+)/(?P<n>\\w+)$ \"got-${{1}}-${{n}}-$n-$1x\" two-$2\n\
          \t\t/re/q/q exact\n\t\t/ph \"{{method}}\" 007\n\t\t/hy - hy\n\t\t/alone only\n\
          \t\tdefault \"d-{{http.request.method}}\" dflt\n\t}}\n\
-         \tmap {{path}} {{code}} {{words}} {{backend}} {{\n\t\t/t1 200 one {one}\n\t\t/t2 404 \"two words\" {two}\n\
+         \tmap {{path}} {{code}} {{words}} {{backend}} {{\n\t\t/t1 200 one {one}\n\
+         \t\t/t2 404 \"two words\" {two}\n\
          \t\t~^/t3 410 three {one}\n\t\tdefault 200 none \"\"\n\t}}\n\
          \tmap /m* {{method}} {{of_method}} {{\n\t\tGET get\n\t\tdefault other\n\t}}\n\
          \tmap {{query.to}} {{new}} {{\n\t\ta /target\n\t\tb https://other.example.org/x?y=1\n\
          \t\t~^c(.)$ /cc/$1\n\t\tdefault /nowhere\n\t}}\n\
          \tvars /v* name \"v-{{path}}\"\n\tvars name base\n\tvars /v/deep* name deep\n\
          \tvars {{\n\t\tk1 \"v 1\"\n\t\tk2 2\n\t}}\n\
-         \theader X-First \"{{first}}\"\n\theader X-Second \"[{{second}}]\"\n\theader X-Method \"[{{of_method}}]\"\n\
+         \theader X-First \"{{first}}\"\n\theader X-Second \"[{{second}}]\"\n\
+         \theader X-Method \"[{{of_method}}]\"\n\
          \theader X-Names \"{{vars.name}} {{http.vars.k1}} {{vars.k2}}\"\n\
          \t@is vars {{first}} one\n\theader @is X-Is yes\n\
          \t@got vars_regexp got {{first}} ^got-(\\w+)\n\theader @got X-Got \"{{re.got.1}}\"\n\
          \t@both vars k2 1 2\n\theader @both X-Both yes\n\
          \theader X-Parts \"{{path.0}}|{{path.1}}|{{file}}|{{dir}}|{{file.base}}|{{file.ext}}|{{port}}\"\n\
-         \tredir /go {{new}} 302\n\tredir /away \"https://www.example.org/{{vars.k2}}/{{vars.k2}}\" permanent\n\
+         \tredir /go {{new}} 302\n\
+         \tredir /away \"https://www.example.org/{{vars.k2}}/{{vars.k2}}\" permanent\n\
          \trespond /t* {{words}} {{code}}\n\
          \thandle /up* {{\n\t\trewrite * /t1\n\t\treverse_proxy {{backend}}\n\t}}\n\
          \trespond /c \"{{vars.k1}}\"\n\trespond 204\n}}\n",
@@ -172,7 +176,8 @@ fn one_origin_for_each_name() {
          \t@two host bar.wild.test baz.wild.test\n\thandle @two {{\n\t\theader X-Bar {{host}}\n\
          \t\treverse_proxy {one}\n\t}}\n\
          \t@number header_regexp number Host ^app([0-9]+)\\.\n\thandle @number {{\n\
-         \t\theader X-Number {{re.number.1}}\n\t\tredir /to/* /of/{{re.number.1}}{{uri}}\n\t\trespond \"number\"\n\t}}\n\
+         \t\theader X-Number {{re.number.1}}\n\t\tredir /to/* /of/{{re.number.1}}{{uri}}\n\
+         \t\trespond \"number\"\n\t}}\n\
          \thandle {{\n\t\trespond \"none\" 404\n\t}}\n}}\n\
          http://www.one.test:PORT, http://www.two.test:PORT {{\n\tbind 127.0.0.1\n\
          \tredir https://{{labels.1}}.{{labels.0}}{{uri}}\n}}\n",
@@ -208,18 +213,21 @@ fn rewrites_stay_in_their_blocks() {
     let (one, two) = (origin("one"), origin("two"));
     let sites = format!(
         ":PORT {{\n\tbind 127.0.0.1\n\
-         \trewrite /x /y\n\trewrite /x2 /y2?c=d\n\trewrite /x3 /y3?{{query}}&e=f\n\trewrite /x4/* /y4{{path}}\n\
+         \trewrite /x /y\n\trewrite /x2 /y2?c=d\n\trewrite /x3 /y3?{{query}}&e=f\n\
+         \trewrite /x4/* /y4{{path}}\n\
          \trewrite /x5/* /y5{{uri}}\n\trewrite /x6 ?k=v\n\trewrite /x7 /y7?\n\trewrite /x8/* {{path}}.html\n\
          \thandle /in/health {{\n\t\trewrite * /health\n\t\treverse_proxy {one}\n\t}}\n\
          \thandle /pre/* {{\n\t\trewrite * /new{{uri}}\n\t\treverse_proxy {one}\n\t}}\n\
          \thandle_path /hp/* {{\n\t\trewrite * /api/v1{{uri}}\n\t\treverse_proxy {one}\n\t}}\n\
          \thandle_path /hp2/* {{\n\t\trewrite * /api{{path}}\n\t\treverse_proxy {one}\n\t}}\n\
-         \t@mixed path /api/* /logs/*\n\thandle @mixed {{\n\t\turi strip_prefix /api\n\t\treverse_proxy {one} {{\n\
+         \t@mixed path /api/* /logs/*\n\thandle @mixed {{\n\t\turi strip_prefix /api\n\
+         \t\treverse_proxy {one} {{\n\
          \t\t\theader_up X-Forwarded-Proto https\n\t\t\theader_up X-Forwarded-Port 443\n\t\t}}\n\t}}\n\
          \thandle /files/* {{\n\t\troot * {root}\n\t\trewrite * /docs/index.html\n\t\tfile_server\n\t}}\n\
          \thandle {{\n\t\treverse_proxy {two}\n\t}}\n}}\n\
          http://docs.test:PORT {{\n\tbind 127.0.0.1\n\troot * {root}\n\tfile_server\n\
-         \tredir /img /img/\n\trewrite /img/logo/* /img/logo/index.html\n\trewrite /img/* /docs/index.html\n}}\n",
+         \tredir /img /img/\n\trewrite /img/logo/* /img/logo/index.html\n\
+         \trewrite /img/* /docs/index.html\n}}\n",
         one = one.address,
         two = two.address,
         root = tree.root().display(),
@@ -273,15 +281,21 @@ fn forms_of_published_caddyfiles() {
          \thandle {{\n\t\tredir https://www.{{host}}{{uri}} permanent\n\t}}\n}}\n\
          http://login.test:PORT {{\n\tbind 127.0.0.1\n\thandle /oauth2/* {{\n\t\treverse_proxy {two}\n\t}}\n\
          \thandle /refused/* {{\n\t\tforward_auth {two} {{\n\t\t\turi /refuse\n\t\t\t@error status 401\n\
-         \t\t\thandle_response @error {{\n\t\t\t\tredir * /sign_in\n\t\t\t}}\n\t\t}}\n\t\treverse_proxy {one}\n\t}}\n\
-         \thandle {{\n\t\tforward_auth {two} {{\n\t\t\turi /oauth2/auth\n\t\t\theader_up X-Real-IP {{remote_host}}\n\
+         \t\t\thandle_response @error {{\n\t\t\t\tredir * /sign_in\n\t\t\t}}\n\t\t}}\n\
+         \t\treverse_proxy {one}\n\t}}\n\
+         \thandle {{\n\t\tforward_auth {two} {{\n\t\t\turi /oauth2/auth\n\
+         \t\t\theader_up X-Real-IP {{remote_host}}\n\
          \t\t\tcopy_headers {{\n\t\t\t\tRemote-User\n\t\t\t}}\n\t\t}}\n\t\treverse_proxy {one}\n\t}}\n}}\n\
-         http://spa.test:PORT {{\n\tbind 127.0.0.1\n\t@old path /old /old/*\n\tredir @old /about.html permanent\n\
-         \t@hashed path_regexp hashed \\.[0-9a-f]{{8}}\\.(js|css)$\n\theader @hashed Cache-Control \"max-age=600\"\n\
+         http://spa.test:PORT {{\n\tbind 127.0.0.1\n\t@old path /old /old/*\n\
+         \tredir @old /about.html permanent\n\
+         \t@hashed path_regexp hashed \\.[0-9a-f]{{8}}\\.(js|css)$\n\
+         \theader @hashed Cache-Control \"max-age=600\"\n\
          \t@styles path *.css\n\theader @styles X-Style yes\n\
          \thandle /api/* {{\n\t\turi strip_prefix /api\n\t\treverse_proxy * http://{one}\n\t}}\n\
-         \thandle {{\n\t\troot * {root}\n\t\ttry_files {{path}} {{path}}.html /index.html\n\t\tfile_server\n\t}}\n\
-         \thandle_errors {{\n\t\t@404 expression {{err.status_code}} == 404\n\t\trewrite @404 /errors/404.html\n\
+         \thandle {{\n\t\troot * {root}\n\t\ttry_files {{path}} {{path}}.html /index.html\n\
+         \t\tfile_server\n\t}}\n\
+         \thandle_errors {{\n\t\t@404 expression {{err.status_code}} == 404\n\
+         \t\trewrite @404 /errors/404.html\n\
          \t\tfile_server\n\t}}\n}}\n",
         one = one.address,
         two = two.address,

@@ -72,7 +72,8 @@ fn a_field_that_is_set_replaces_that_of_the_server() {
     let origin = repeating();
     let tree = Tree::standard();
     let forward = "[site.route.proxy.forward]\nforwarded = \"set\"\n\
-                   set = { x-forwarded-proto = \"https\", X-Real-IP = \"$header{x-client}\", Via = \"1.1 a\" }\n";
+                   set = { x-forwarded-proto = \"https\", X-Real-IP = \"$header{x-client}\", \
+                   Via = \"1.1 a\" }\n";
     let server = proxy(&tree, &to(&[&origin], &[]), forward);
     let head = head_of(&server, "X-Client: 192.0.2.1\r\nX-Forwarded-Proto: evil\r\n");
     for (name, value) in [
