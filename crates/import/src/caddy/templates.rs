@@ -136,8 +136,7 @@ fn counterpart(action: &str) -> String {
         }
         (word, _) if word.starts_with("/*") => "write it as a comment of the page".to_string(),
         (word, _) if word.starts_with('$') => "write <!--#set var=\"...\" value=\"...\" -->".to_string(),
-        _ => "it has no counterpart: write its result into the page, or keep a program that makes it"
-            .to_string(),
+        _ => "it has no counterpart: write its result into the page, or keep a program for it".to_string(),
     }
 }
 
@@ -168,8 +167,7 @@ mod tests {
         let expected = [
             "2 {{include \"/menu.html\"}} write <!--#include virtual=\"/menu.html\" --> (docs/includes.md)",
             "2 {{.RemoteIP}} write <!--#echo var=\"REMOTE_ADDR\" --> (docs/includes.md)",
-            "3 {{range .X}} it has no counterpart: write its result into the page, or keep a program that makes \
-             it",
+            "3 {{range .X}} it has no counterpart: write its result into the page, or keep a program for it",
             "4 {{/* a b */}} write it as a comment of the page",
             "5 {{.Host}} write <!--#echo var=\"SERVER_NAME\" --> (docs/includes.md)",
         ];
