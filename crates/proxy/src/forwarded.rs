@@ -67,16 +67,12 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
     let is_trusted = request.trusted_proxy.is_some();
     let peer = request.trusted_proxy.filter(|proxy| *proxy != UNIX_CLIENT).map(|proxy| proxy.to_canonical());
     let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
+    // A value of `set` replaces that of the server.
+    let is_set = |name: &str| rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
     let mut add = |name: &str, values: &[&[u8]]| {
-        lines.extend_from_slice(name.as_bytes());
-        lines.extend_from_slice(b": ");
-        for (index, value) in values.iter().filter(|value| !value.is_empty()).enumerate() {
-            if index > 0 {
-                lines.extend_from_slice(b", ");
-            }
-            lines.extend_from_slice(value);
+        if !is_set(name) {
+            append_line(name, values, lines);
         }
-        lines.extend_from_slice(b"\r\n");
     };
     let previous = |name: &str, how: Forward| -> Vec<u8> {
         match how == Forward::Append && is_trusted {
@@ -126,9 +122,22 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
     for (name, value) in &rules.set {
         // A field with an empty or invalid value is omitted.
         if let Some(value) = field_value(&value.render(request)) {
-            add(name, &[value]);
+            append_line(name, &[value], lines);
         }
     }
+}
+
+/// Appends a field line with a list of the values that are not empty.
+fn append_line(name: &str, values: &[&[u8]], lines: &mut Vec<u8>) {
+    lines.extend_from_slice(name.as_bytes());
+    lines.extend_from_slice(b": ");
+    for (index, value) in values.iter().filter(|value| !value.is_empty()).enumerate() {
+        if index > 0 {
+            lines.extend_from_slice(b", ");
+        }
+        lines.extend_from_slice(value);
+    }
+    lines.extend_from_slice(b"\r\n");
 }
 
 /// `for=192.0.2.1;host=example.org;proto=https` (RFC 7239 section 4).

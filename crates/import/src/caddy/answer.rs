@@ -1,9 +1,12 @@
 //! The action of a route: another server, PHP, files, a redirect, another path or a fixed answer.
 
-use super::placeholder::{plain, template, text};
+use super::context::Context;
+use super::origin::duration;
+use super::placeholder::{plain, template, tried};
+use super::proxy::proxy;
+use super::rewrite::{self, Target};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::Step;
-use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -15,30 +18,24 @@ pub fn write<'d>(
     step: &Step<'d>,
     level: &Level<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
     match step.directive.name.as_str() {
-        "redir" => redirect(step, routing, route),
-        "rewrite" => {
-            let to = step.argument(0);
-            if !to.starts_with('/') && !to.starts_with("{path}") {
-                return Err("a path is rewritten as a whole: it begins with '/'".to_string());
-            }
-            let to = template(to, routing.facts)?;
-            route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
-            Ok(())
-        }
-        "respond" | "error" | "abort" => respond(step, route),
-        "reverse_proxy" => proxy(step, level, changes, routing, route),
-        "php_fastcgi" => php(step, changes, routing, route),
-        _ => files(step, level, changes, routing, route),
+        "redir" => redirect(step, context, route),
+        "rewrite" => rewrite::write(step, context, route),
+        "respond" | "error" | "abort" => respond(step, context, routing, route),
+        "reverse_proxy" => proxy(step, level, changes, context, routing, route),
+        "php_fastcgi" => php(step, changes, context, routing, route),
+        _ => files(step, level, changes, context, routing, route),
     }
 }
 
 /// `redir TO [CODE]`
-fn redirect(step: &Step<'_>, routing: &Routing<'_, '_>, route: &mut Section) -> Result<(), String> {
-    let status = match step.argument(1) {
+fn redirect(step: &Step<'_>, context: &Context, route: &mut Section) -> Result<(), String> {
+    let code = plain(step.argument(1), context)?;
+    let status = match code.as_str() {
         "" | "temporary" => 302,
         "permanent" => 301,
         "html" => return Err("write the redirecting page as a file of the site".to_string()),
@@ -47,13 +44,18 @@ fn redirect(step: &Step<'_>, routing: &Routing<'_, '_>, route: &mut Section) -> 
             _ => return Err("a redirect has the status 301, 302, 303, 307 or 308".to_string()),
         },
     };
-    let to = template(step.argument(0), routing.facts)?;
+    let to = template(step.argument(0), context, false)?;
     route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
     Ok(())
 }
 
 /// `respond [BODY] [STATUS]`, `error [MESSAGE] STATUS`, `abort`
-fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
+fn respond(
+    step: &Step<'_>,
+    context: &Context,
+    routing: &mut Routing<'_, '_>,
+    route: &mut Section,
+) -> Result<(), String> {
     let name = step.directive.name.as_str();
     if name == "abort" {
         route.note("Caddy closes the connection; here the answer is 403.");
@@ -61,19 +63,33 @@ fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
         return Ok(());
     }
     let in_block = |name: &str| step.directive.inside().iter().find(|line| line.name == name);
-    let (mut body, mut status) = (String::new(), if name == "error" { 500 } else { 200 });
-    for (index, argument) in step.arguments.iter().enumerate() {
-        match argument.parse::<u16>() {
-            Ok(code @ 100..=999) if index + 1 == step.arguments.len() => status = code,
-            _ => body = plain(argument)?.to_string(),
+    let (mut body, mut status) = ("", if name == "error" { 500 } else { 200 });
+    match step.arguments {
+        [] => {}
+        [one] => match one.parse::<u16>() {
+            Ok(code @ 100..=999) => status = code,
+            _ => body = one,
+        },
+        [text, code, ..] => {
+            body = text;
+            let code = plain(code, context)?;
+            status = code.parse().map_err(|_| format!("'{code}' is not a status"))?;
         }
     }
     if let Some(line) = in_block("body") {
-        body = plain(line.argument(0))?.to_string();
+        body = line.argument(0);
     }
     if !(200..600).contains(&status) {
         return Err("an answer has a status from 200 to 599".to_string());
     }
+    let body = match plain(body, context) {
+        // What it forbids stays forbidden, without its text.
+        Err(advice) if status >= 400 => {
+            routing.problem(step.directive, &format!("the status is sent without the text: {advice}"));
+            String::new()
+        }
+        other => other?,
+    };
     let body = match body.as_str() {
         // Caddy uses the text of an error only in its log and its error handlers.
         _ if name == "error" => String::new(),
@@ -84,202 +100,26 @@ fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
     Ok(())
 }
 
-/// `reverse_proxy UPSTREAM ...`
-fn proxy<'d>(
-    step: &Step<'d>,
-    level: &Level<'d>,
-    changes: &[&Change<'d>],
-    routing: &mut Routing<'_, 'd>,
-    route: &mut Section,
-) -> Result<(), String> {
-    let mut table = Section::new("[site.route.proxy]");
-    let mut forward = Section::new("[site.route.proxy.forward]");
-    let mut check = Section::new("[site.route.proxy.check]");
-    let mut tls = Section::new("[site.route.proxy.tls]");
-    let mut upstreams: Vec<String> = step.arguments.to_vec();
-    let mut removed: Vec<String> = Vec::new();
-    for change in changes {
-        match &change.what {
-            ChangeKind::OriginField(name, Some(value)) => forward.entry("set", name, toml_string(value)),
-            ChangeKind::OriginField(name, None) => removed.push(name.clone()),
-            ChangeKind::StripPrefix(prefix) => table.key("strip_prefix", toml_string(prefix)),
-            ChangeKind::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
-            _ => {}
-        }
-    }
-    if !level.stripped.is_empty() {
-        table.key("strip_prefix", toml_string(&level.stripped));
-    }
-    let mut is_tls = false;
-    for line in step.directive.inside() {
-        table.note(line.to_string());
-        match (line.name.as_str(), line.argument(0)) {
-            ("to", _) => upstreams.extend(line.arguments.iter().cloned()),
-            ("header_up", name) => match header_up(line, name, &mut removed, &mut forward, &mut table) {
-                Ok(()) => {}
-                Err(advice) => routing.problem(line, &advice),
-            },
-            ("header_down", name) => {
-                let (name, value) = match name.strip_prefix('-') {
-                    Some(name) => (name, ""),
-                    None => (name.trim_start_matches(['+', '?', '>']), line.argument(1)),
-                };
-                match text(value) {
-                    Ok(value) if line.arguments.len() <= 2 => {
-                        route.entry("headers", name, toml_string(&value))
-                    }
-                    _ => routing.problem(line, "a field of an answer has one fixed value"),
-                }
-            }
-            ("lb_policy", policy) => {
-                let hash_by = line.argument(1);
-                match policy {
-                    "round_robin" | "random" | "weighted_round_robin" => {
-                        table.key("balance", toml_string("round_robin"));
-                    }
-                    "least_conn" => table.key("balance", toml_string("least_requests")),
-                    "ip_hash" | "client_ip_hash" => hash(&mut table, "client"),
-                    "uri_hash" => hash(&mut table, "path"),
-                    "header" => hash(&mut table, &format!("field:{hash_by}")),
-                    "cookie" if !hash_by.is_empty() => hash(&mut table, &format!("cookie:{hash_by}")),
-                    _ => routing.problem(line, "see 'balance' of 'proxy' (docs/proxy.md)"),
-                }
-            }
-            ("health_uri" | "health_path", path) => check.key("path", toml_string(path)),
-            ("health_interval" | "health_timeout", time) => match duration(time) {
-                Some(time) => check.key(&line.name["health_".len()..], toml_string(&time)),
-                None => routing.problem(line, "it is not a time"),
-            },
-            ("transport", "http") => is_tls |= transport(line, &mut table, &mut tls, routing),
-            ("flush_interval" | "buffer_requests" | "buffer_responses" | "stream_timeout", _) => {}
-            ("lb_try_duration" | "lb_try_interval" | "lb_retries", _) => {
-                routing.problem(line, "use 'retry' of 'proxy' to repeat requests (docs/proxy.md)");
-            }
-            ("trusted_proxies", _) => routing.problem(line, "see [proxies] (docs/access.md)"),
-            _ => routing.problem(line, "see docs/proxy.md"),
-        }
-    }
-    let origins = upstreams.iter().map(|upstream| origin(upstream, is_tls)).collect::<Result<Vec<_>, _>>()?;
-    match origins.as_slice() {
-        [] => return Err("it names no upstream".to_string()),
-        [one] => table.key("to", toml_string(one)),
-        several => table.key("to", toml_strings(several)),
-    }
-    if upstreams.iter().any(|upstream| upstream.starts_with("h2c://")) {
-        table.key("version", toml_string("2"));
-    }
-    if !removed.is_empty() {
-        forward.key("remove", toml_strings(&removed));
-    }
-    for section in [forward, check, tls] {
-        if !section.is_empty() {
-            table.push(section);
-        }
-    }
-    route.push(table);
-    Ok(())
-}
-
-fn hash(table: &mut Section, by: &str) {
-    table.key("balance", toml_string("hash"));
-    table.key("hash_by", toml_string(by));
-}
-
-fn header_up(
-    line: &Directive,
-    name: &str,
-    removed: &mut Vec<String>,
-    forward: &mut Section,
-    table: &mut Section,
-) -> Result<(), String> {
-    if let Some(name) = name.strip_prefix('-') {
-        removed.push(name.to_string());
-        return Ok(());
-    }
-    let (name, value) = (name.trim_start_matches('+'), line.argument(1));
-    match (name.to_ascii_lowercase().as_str(), value) {
-        (
-            "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "x-forwarded-port",
-            _,
-        ) => table.note("(not needed: origins get the client's address)"),
-        ("host", "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}") => {}
-        ("host", value) if value.contains("upstream") => table.key("host", toml_string("origin")),
-        ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
-        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(&text(value)?)),
-        _ => return Err("a field for an origin is set; search and replace is not supported".to_string()),
-    }
-    Ok(())
-}
-
-/// `transport http { ... }`; returns whether the origins use TLS.
-fn transport(
-    line: &Directive,
-    table: &mut Section,
-    tls: &mut Section,
-    routing: &mut Routing<'_, '_>,
-) -> bool {
-    let mut is_tls = false;
-    for inner in line.inside() {
-        match (inner.name.as_str(), inner.argument(0)) {
-            ("tls", _) => is_tls = true,
-            ("tls_insecure_skip_verify", _) => {
-                is_tls = true;
-                tls.key("insecure", true);
-            }
-            ("tls_server_name", name) => tls.key("server_name", toml_string(name)),
-            ("tls_trusted_ca_certs", file) => tls.key("authorities", toml_string(file)),
-            ("versions", "h2c") => table.key("version", toml_string("2")),
-            ("versions", "3" | "h3") => table.key("version", toml_string("3")),
-            ("versions", _) => table.key("version", toml_string("auto")),
-            ("dial_timeout", time) if duration(time).is_some() => {
-                table.key("connect_timeout", toml_string(&duration(time).unwrap_or_default()));
-            }
-            ("response_header_timeout", time) if duration(time).is_some() => {
-                table.key("response_timeout", toml_string(&duration(time).unwrap_or_default()));
-            }
-            ("keepalive" | "keepalive_idle_conns" | "read_buffer" | "write_buffer" | "compression", _) => {}
-            _ => routing.problem(inner, "see docs/proxy.md"),
-        }
-    }
-    is_tls
-}
-
-/// `localhost:3000`, `https://host`, `unix//run/app.sock`, `h2c://host:port`, `:8080`
-///
-/// # Errors
-/// The address has no counterpart.
-pub fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
-    if upstream.contains('{') {
-        return Err("an origin is an address without placeholders".to_string());
-    }
-    if let Some(socket) = upstream.strip_prefix("unix/") {
-        return Ok(format!("unix:{socket}"));
-    }
-    if upstream.contains("://") {
-        return Ok(upstream.replace("h2c://", "http://").trim_end_matches('/').to_string());
-    }
-    if upstream.contains('/') {
-        return Err("an origin is an address with a port, and has no path in Caddy".to_string());
-    }
-    if upstream.rsplit(':').next().is_some_and(|ports| ports.contains('-')) {
-        return Err("list each port separately".to_string());
-    }
-    let is_port = upstream.strip_prefix(':').is_some();
-    let host = if is_port { format!("127.0.0.1{upstream}") } else { upstream.to_string() };
-    let host = if host.contains(':') { host } else { format!("{host}:{}", if is_tls { 443 } else { 80 }) };
-    Ok(format!("{}://{host}", if is_tls { "https" } else { "http" }))
-}
-
 /// `php_fastcgi ADDRESS`
 fn php<'d>(
     step: &Step<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
+    if changes.iter().any(|change| matches!(change.what, ChangeKind::Rewrite(_))) {
+        return Err(
+            "the path for PHP is not rewritten in a block for some paths; see docs/php.md".to_string()
+        );
+    }
     let mut table = Section::new("[site.route.php]");
     let mut front = Some("/index.php".to_string());
-    let backends: Vec<String> = step.arguments.iter().map(|address| backend(address)).collect();
+    let backends: Vec<String> = step
+        .arguments
+        .iter()
+        .map(|address| Ok(backend(&plain(address, context)?)))
+        .collect::<Result<_, String>>()?;
     if backends.is_empty() {
         return Err("it names no address".to_string());
     }
@@ -287,19 +127,19 @@ fn php<'d>(
     for change in changes {
         match &change.what {
             ChangeKind::TryFiles(files) => front = front_controller(files),
-            ChangeKind::Root(root) => table.key("document_root", toml_string(root)),
+            ChangeKind::Root(root) => table.key("document_root", toml_string(&plain(root, context)?)),
             _ => {}
         }
     }
     for line in step.directive.inside() {
         table.note(line.to_string());
         match (line.name.as_str(), line.argument(0)) {
-            ("root", root) => table.key("document_root", toml_string(root)),
+            ("root", root) => table.key("document_root", toml_string(&plain(root, context)?)),
             ("index", "off") => front = None,
             ("index", name) => table.key("index", toml_strings([name, "index.html"])),
             ("try_files", _) => front = front_controller(&line.arguments),
-            ("env", name) => match plain(line.argument(1)) {
-                Ok(value) => table.entry("variables", name, toml_string(value)),
+            ("env", name) => match plain(line.argument(1), context) {
+                Ok(value) => table.entry("variables", name, toml_string(&value)),
                 Err(advice) => routing.problem(line, &advice),
             },
             ("read_timeout", time) if duration(time).is_some() => {
@@ -338,6 +178,7 @@ fn files<'d>(
     step: &Step<'d>,
     level: &Level<'d>,
     changes: &[&Change<'d>],
+    context: &Context,
     routing: &mut Routing<'_, 'd>,
     route: &mut Section,
 ) -> Result<(), String> {
@@ -371,6 +212,16 @@ fn files<'d>(
         _ => None,
     });
     let prefix = prefix.unwrap_or(&level.stripped);
+    let mut root = root.map(|root| plain(&root, context)).transpose()?;
+    match rewrite::target(changes, level, context)? {
+        None => {}
+        Some(Target::Path(path)) => route.key("try_files", toml_strings([path])),
+        Some(Target::Below(path)) => {
+            let site =
+                root.as_deref().ok_or("a path below the directory of the site: write 'root' in the block")?;
+            root = Some(format!("{}{path}", site.trim_end_matches('/')));
+        }
+    }
     match (prefix, root) {
         ("", Some(root)) => route.key("root", toml_string(&root)),
         ("", None) => {}
@@ -387,75 +238,13 @@ fn files<'d>(
     Ok(())
 }
 
-/// `{path} /index.html`: a name that ends in a slash means a directory.
-fn tried(files: &[String]) -> Result<Vec<String>, String> {
-    files
-        .iter()
-        .map(|file| {
-            let file = file.replace("{http.request.uri.path}", "{path}").replace("{path}", "$path");
-            let file = file.split('?').next().unwrap_or_default().to_string();
-            match file.contains('{') || file.starts_with('=') {
-                true => Err("'{path}' is the only placeholder in names of files".to_string()),
-                false if file.starts_with(['/', '$']) => Ok(file),
-                false => Ok(format!("/{file}")),
-            }
-        })
-        .collect()
-}
-
-/// `5s`, `1m30s`, `500ms` as a duration with one unit.
-fn duration(text: &str) -> Option<String> {
-    let mut milliseconds = 0u64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return None,
-        };
-        rest = &rest[letters..];
-        milliseconds = milliseconds.checked_add(number.checked_mul(unit)?)?;
-    }
-    match milliseconds {
-        0 => None,
-        whole if whole.is_multiple_of(1_000) => Some(format!("{}s", whole / 1_000)),
-        part => Some(format!("{part}ms")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_origins() {
-        for (text, is_tls, expected) in [
-            ("localhost:3000", false, "http://localhost:3000"),
-            (":3000", false, "http://127.0.0.1:3000"),
-            ("unix//run/app.sock", false, "unix:/run/app.sock"),
-            ("https://a.org", false, "https://a.org"),
-            ("a.org", true, "https://a.org:443"),
-            ("h2c://a:1", false, "http://a:1"),
-        ] {
-            assert_eq!(origin(text, is_tls).unwrap(), expected);
-        }
-        assert!(origin("{upstream}", false).is_err() && origin("a:1-3", false).is_err());
-    }
-
-    #[test]
-    fn times_and_scripts() {
-        assert_eq!(duration("1m30s").as_deref(), Some("90s"));
-        assert_eq!(duration("250ms").as_deref(), Some("250ms"));
-        assert!(duration("x").is_none() && duration("0s").is_none());
+    fn scripts_that_answer_for_missing_files() {
         let files = ["{path}".to_string(), "index.php?x={path}".to_string()];
         assert_eq!(front_controller(&files).as_deref(), Some("/index.php"));
-        assert_eq!(tried(&["{path}".into(), "{path}/".into()]).unwrap(), ["$path", "$path/"]);
     }
 }

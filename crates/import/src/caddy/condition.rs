@@ -1,6 +1,7 @@
 //! Conditions of matchers that routes have no key for, as conditions of this server's language: `not`,
 //! `query`, `header_regexp`, `protocol` and simple forms of `expression`.
 
+use super::context::{Context, variable};
 use super::placeholder;
 use crate::directive::Directive;
 use crate::expression::{check_groups, literal, quoted};
@@ -9,11 +10,15 @@ use crate::expression::{check_groups, literal, quoted};
 ///
 /// # Errors
 /// The line has no counterpart.
-pub fn condition(name: &str, arguments: &[String]) -> Result<String, String> {
+pub fn condition(name: &str, arguments: &[String], context: &Context) -> Result<String, String> {
+    if name == "file" {
+        return Err("files are looked for by 'try_files', and by 'front_controller' of 'php'".to_string());
+    }
     if arguments.is_empty() {
         return Err(format!("'{name}' has no arguments"));
     }
-    if name != "expression" && !name.ends_with("_regexp") && arguments.iter().any(|one| one.contains('{')) {
+    let takes_braces = ["expression", "vars"].contains(&name) || name.ends_with("_regexp");
+    if !takes_braces && arguments.iter().any(|one| one.contains('{')) {
         return Err("placeholders are not supported in a condition".to_string());
     }
     match (name, arguments) {
@@ -25,13 +30,23 @@ pub fn condition(name: &str, arguments: &[String]) -> Result<String, String> {
         ("header_regexp", [field, expression] | [_, field, expression]) => {
             compared(&format!("$header{{{}}}", field_name(field)?), expression)
         }
+        ("vars_regexp", [of, expression] | [_, of, expression]) => {
+            compared(&operand(&variable(of), context)?, expression)
+        }
+        ("vars", [of, values @ ..]) if !values.is_empty() => {
+            let of = operand(&variable(of), context)?;
+            let values: Result<Vec<String>, String> =
+                values.iter().map(|value| placeholder::plain(value, context)).collect();
+            match values?.as_slice() {
+                [value] => Ok(format!("{of} == {}", quoted(value)?)),
+                values => Ok(format!("{of} in {}", list(values)?)),
+            }
+        }
         ("method", methods) => {
             let methods: Vec<String> = methods.iter().map(|one| one.to_ascii_uppercase()).collect();
             Ok(format!("$method in {}", list(&methods)?))
         }
-        ("host", hosts) if hosts.iter().all(|host| !host.contains('*')) => {
-            Ok(format!("$host in {}", list(hosts)?))
-        }
+        ("host", hosts) => of_hosts(hosts),
         ("header", [field]) => match field.strip_prefix('!') {
             Some(field) => Ok(format!("$header{{{}}} == ''", field_name(field)?)),
             None => Ok(format!("$header{{{}}} != ''", field_name(field)?)),
@@ -50,8 +65,8 @@ pub fn condition(name: &str, arguments: &[String]) -> Result<String, String> {
         ("protocol", [scheme]) if scheme == "http" || scheme == "https" => {
             Ok(format!("$scheme == '{scheme}'"))
         }
-        ("expression", [whole]) => expression(whole),
-        ("expression", words) => expression_of_words(words),
+        ("expression", [whole]) => expression(whole, context),
+        ("expression", words) => expression_of_words(words, context),
         (other, _) => Err(format!("there is no condition for '{other}'; see 'Which requests' in routes.md")),
     }
 }
@@ -60,17 +75,45 @@ pub fn condition(name: &str, arguments: &[String]) -> Result<String, String> {
 ///
 /// # Errors
 /// A line has no counterpart.
-pub fn negated(line: &Directive) -> Result<String, String> {
+pub fn negated(line: &Directive, context: &Context) -> Result<String, String> {
     let mut all = Vec::new();
     if let Some((name, arguments)) = line.arguments.split_first() {
-        all.push(condition(name, arguments)?);
+        all.push(condition(name, arguments, context)?);
     }
     for inner in line.inside() {
-        all.push(condition(&inner.name, &inner.arguments)?);
+        all.push(condition(&inner.name, &inner.arguments, context)?);
     }
     match all.is_empty() {
         true => Err("'not' has no condition".to_string()),
         false => Ok(format!("not ({})", all.join(" and "))),
+    }
+}
+
+/// A text with placeholders, as one side of a comparison: a variable, or a text in quotes.
+fn operand(written: &str, context: &Context) -> Result<String, String> {
+    let text = placeholder::text(written, &context.for_condition())?;
+    let is_variable = text.starts_with("${") && text.matches("${").count() == 1;
+    match is_variable && text.ends_with('}') {
+        true => Ok(text),
+        false if text.contains("${") => Err(format!("'{written}' is more than one value")),
+        false => quoted(&text.replace("$$", "$")),
+    }
+}
+
+/// One of these names, in which `*` is one part.
+///
+/// # Errors
+/// A name has both kinds of quotes.
+pub fn of_hosts(hosts: &[String]) -> Result<String, String> {
+    let hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+    if hosts.iter().any(|host| host.contains('*')) {
+        let parts = |host: &String| host.split('*').map(literal).collect::<Vec<String>>().join("[^.]+");
+        let all: Vec<String> = hosts.iter().map(parts).collect();
+        return Ok(format!("$host =~ {}", quoted(&format!("^(?:{})$", all.join("|")))?));
+    }
+    match hosts.as_slice() {
+        [host] => Ok(format!("$host == {}", quoted(host)?)),
+        hosts => Ok(format!("$host in {}", list(hosts)?)),
     }
 }
 
@@ -111,14 +154,14 @@ fn list(texts: &[String]) -> Result<String, String> {
 
 /// The same written as several words, without their quotes: a word that is neither an operator nor a
 /// placeholder is a text.
-fn expression_of_words(words: &[String]) -> Result<String, String> {
+fn expression_of_words(words: &[String], context: &Context) -> Result<String, String> {
     let of = |word: &String| match word.as_str() {
         "==" | "!=" => Ok(word.clone()),
         "&&" => Ok("and".to_string()),
         "||" => Ok("or".to_string()),
         "!" => Ok("not".to_string()),
         "(" | ")" => Ok(word.clone()),
-        word if word.starts_with('{') && word.find('}') == Some(word.len() - 1) => placeholder::text(word),
+        word if word.starts_with('{') && word.find('}') == Some(word.len() - 1) => operand(word, context),
         word if word.contains(['{', '}', '(', ')', '<', '>']) => {
             Err("only comparisons of placeholders with texts have a counterpart".to_string())
         }
@@ -128,7 +171,7 @@ fn expression_of_words(words: &[String]) -> Result<String, String> {
 }
 
 /// An expression of CEL that compares placeholders with texts: `{method} == "POST" && {query.a} != 'b'`.
-fn expression(text: &str) -> Result<String, String> {
+fn expression(text: &str, context: &Context) -> Result<String, String> {
     let unknown = "only comparisons of placeholders with texts have a counterpart";
     let mut out: Vec<String> = Vec::new();
     let mut rest = text.trim().trim_matches('`').trim_start();
@@ -136,7 +179,7 @@ fn expression(text: &str) -> Result<String, String> {
         rest = match first {
             '{' => {
                 let end = rest.find('}').ok_or("a '}' is missing")?;
-                out.push(placeholder::text(&rest[..=end])?);
+                out.push(operand(&rest[..=end], context)?);
                 &rest[end + 1..]
             }
             '"' | '\'' => {
@@ -171,7 +214,7 @@ mod tests {
     fn conditions_of_lines() {
         let of = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_string).collect();
-            condition(&words[0], &words[1..])
+            condition(&words[0], &words[1..], &Context::default())
         };
         for (line, expected) in [
             ("path /a/* *.css", "$path =~ '^(?:/a/(?s:.*)|(?s:.*)\\.css)$'"),
@@ -187,7 +230,7 @@ mod tests {
         }
         let whole = ["{method} == \"POST\" && !({query.a} == 'b')".to_string()];
         let expected = "${method} == 'POST' and not ( ${arg{a}} == 'b' )";
-        assert_eq!(condition("expression", &whole).as_deref(), Ok(expected));
+        assert_eq!(condition("expression", &whole, &Context::default()).as_deref(), Ok(expected));
         for line in
             ["file /a", "query a", "header_regexp A (?!b)", "expression {path}.startsWith('/a')", "path {x}"]
         {

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::condition::{condition, negated};
+use super::condition::{condition, negated, of_hosts};
+use super::context::{Context, Named, variable};
+use super::placeholder::plain;
 use crate::directive::Directive;
-use crate::expression;
+use crate::expression::{self, quoted};
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -31,15 +33,16 @@ pub struct Matcher {
     pub whens: BTreeSet<String>,
 }
 
-/// The named matchers of a site.
-pub type Named<'d> = BTreeMap<&'d str, &'d Directive>;
-
 impl Matcher {
     /// The matcher of a directive, and the remaining arguments.
     ///
     /// # Errors
     /// The part of the matcher that has no counterpart.
-    pub fn of<'d>(directive: &'d Directive, named: &Named<'d>) -> Result<(Matcher, &'d [String]), String> {
+    pub fn of<'d>(
+        directive: &'d Directive,
+        named: &Named<'d>,
+        context: &Context,
+    ) -> Result<(Matcher, &'d [String]), String> {
         let Some((first, rest)) = directive.arguments.split_first() else {
             return Ok((Matcher::default(), &[]));
         };
@@ -51,7 +54,7 @@ impl Matcher {
         }
         if let Some(name) = first.strip_prefix('@') {
             let definition = named.get(name).ok_or(format!("the matcher '@{name}' is not defined"))?;
-            return Ok((Matcher::read(definition)?, rest));
+            return Ok((Matcher::read(definition, context)?, rest));
         }
         Ok((Matcher::default(), directive.arguments.as_slice()))
     }
@@ -64,23 +67,25 @@ impl Matcher {
     }
 
     /// The definition `@name { ... }`, or the same in one line.
-    fn read(definition: &Directive) -> Result<Matcher, String> {
+    fn read(definition: &Directive, context: &Context) -> Result<Matcher, String> {
         let mut matcher = Matcher::default();
         match definition.arguments.split_first() {
             // `@name not { ... }`: the block is that of the `not`.
             Some((name, [])) if name == "not" => {
-                matcher.whens.insert(negated(&Directive { arguments: Vec::new(), ..definition.clone() })?);
+                matcher
+                    .whens
+                    .insert(negated(&Directive { arguments: Vec::new(), ..definition.clone() }, context)?);
                 return Ok(matcher);
             }
-            Some((name, arguments)) => matcher.add(name, arguments)?,
+            Some((name, arguments)) => matcher.add(name, arguments, context)?,
             None => {}
         }
         for line in definition.inside() {
             if line.name == "not" && !line.inside().is_empty() {
-                matcher.whens.insert(negated(line)?);
+                matcher.whens.insert(negated(line, context)?);
                 continue;
             }
-            matcher.add(&line.name, &line.arguments)?;
+            matcher.add(&line.name, &line.arguments, context)?;
         }
         Ok(matcher.with_suffixes())
     }
@@ -95,8 +100,8 @@ impl Matcher {
         self
     }
 
-    fn add(&mut self, name: &str, arguments: &[String]) -> Result<(), String> {
-        let takes_braces = name == "expression" || name.ends_with("_regexp");
+    fn add(&mut self, name: &str, arguments: &[String], context: &Context) -> Result<(), String> {
+        let takes_braces = ["expression", "vars", "not"].contains(&name) || name.ends_with("_regexp");
         if !takes_braces && arguments.iter().any(|argument| argument.contains('{')) {
             return Err("placeholders are not supported in a condition".to_string());
         }
@@ -121,13 +126,17 @@ impl Matcher {
                 self.not_from.extend(networks_of(networks));
             }
             ("not", [name, rest @ ..]) => {
-                self.whens.insert(format!("not ({})", condition(name, rest)?));
+                self.whens.insert(format!("not ({})", condition(name, rest, context)?));
             }
+            // The variable has one value for all requests.
+            ("vars", [of, values @ ..])
+                if plain(&variable(of), &context.for_condition())
+                    .is_ok_and(|value| values.contains(&value)) => {}
             ("protocol", [protocol]) if protocol == "grpc" => {
                 self.fields.insert("Content-Type".to_string(), "application/grpc*".to_string());
             }
             (other, _) => {
-                self.whens.insert(condition(other, arguments)?);
+                self.whens.insert(condition(other, arguments, context)?);
             }
         }
         Ok(())
@@ -136,6 +145,28 @@ impl Matcher {
     /// Whether it matches every request.
     pub fn is_any(&self) -> bool {
         *self == Matcher::default()
+    }
+
+    /// Whether it has a condition on the path.
+    pub fn has_path(&self) -> bool {
+        let has_when = self.whens.iter().any(|when| when.contains("$path"));
+        !self.paths.is_empty() || !self.suffixes.is_empty() || self.expression.is_some() || has_when
+    }
+
+    /// Whether a path meets the conditions on it; `None`: that is not known, or there are other conditions.
+    pub fn matches_path(&self, path: &str) -> Option<bool> {
+        let is_one = |patterns: &[String]| {
+            patterns.is_empty() || patterns.iter().any(|pattern| fits(&pattern.to_ascii_lowercase(), path))
+        };
+        let lower = path.to_ascii_lowercase();
+        let has_suffix =
+            self.suffixes.is_empty() || self.suffixes.iter().any(|suffix| lower.ends_with(suffix));
+        if !is_one(&self.paths) || !has_suffix {
+            return Some(false);
+        }
+        let of_path =
+            Matcher { paths: self.paths.clone(), suffixes: self.suffixes.clone(), ..Matcher::default() };
+        (*self == of_path).then_some(true)
     }
 
     /// How specific its only path is. Caddy sorts directives of one name by it: longer paths first, no path
@@ -192,7 +223,10 @@ impl Matcher {
             }
         }
         both.expression = match (&self.expression, &other.expression) {
-            (Some(one), Some(other)) if one != other => return Err("two expressions".to_string()),
+            (Some(one), Some(other)) if one != other => {
+                both.whens.insert(as_when(other)?);
+                Some(one.clone())
+            }
             (one, other) => one.clone().or(other.clone()),
         };
         match (self.paths.as_slice(), other.paths.as_slice()) {
@@ -211,17 +245,17 @@ impl Matcher {
         match self.paths.as_slice() {
             [] => {}
             [path] => path_key(path, route),
-            paths if self.expression.is_none() => {
+            paths => {
                 let all: Vec<String> = paths.iter().map(|path| as_expression(path)).collect();
                 route.key("pattern", toml_string(&all.join("|")));
             }
-            _ => return Err("several paths beside an expression: write a route for each path".to_string()),
         }
-        if let Some(expression) = &self.expression {
-            if route.has("pattern") {
-                return Err("a path with wildcards beside an expression: write one expression".to_string());
-            }
-            route.key("pattern", toml_string(expression));
+        let mut whens = self.whens.clone();
+        match &self.expression {
+            // A route has one pattern.
+            Some(expression) if route.has("pattern") => _ = whens.insert(as_when(expression)?),
+            Some(expression) => route.key("pattern", toml_string(expression)),
+            None => {}
         }
         if !self.suffixes.is_empty() {
             route.key("suffixes", toml_strings(&self.suffixes));
@@ -229,21 +263,19 @@ impl Matcher {
         if !self.methods.is_empty() {
             route.key("methods", toml_strings(&self.methods));
         }
-        if !self.whens.is_empty() {
-            let grouped = |when: &String| match self.whens.len() > 1 && when.contains(" or ") {
+        if !self.hosts.is_empty() {
+            whens.insert(of_hosts(&self.hosts)?);
+        }
+        if !whens.is_empty() {
+            let grouped = |when: &String| match whens.len() > 1 && when.contains(" or ") {
                 true => format!("({when})"),
                 false => when.clone(),
             };
-            let whens: Vec<String> = self.whens.iter().map(grouped).collect();
+            let whens: Vec<String> = whens.iter().map(grouped).collect();
             route.key("when", toml_string(&whens.join(" and ")));
         }
         for (name, value) in &self.fields {
             route.entry("request_headers", name, toml_string(value));
-        }
-        match self.hosts.as_slice() {
-            [] => {}
-            [host] => route.entry("request_headers", "Host", toml_string(host)),
-            _ => return Err("several names: write a site or a route for each".to_string()),
         }
         if !self.only_from.is_empty() || !self.not_from.is_empty() {
             return Err("routes cannot match the client's address: see 'allow' and 'deny' (docs/access.md)"
@@ -267,6 +299,23 @@ fn networks_of(arguments: &[String]) -> Vec<String> {
     arguments.iter().flat_map(of).collect()
 }
 
+/// Whether a path fits a pattern in lower case, in which `*` is any text.
+fn fits(pattern: &str, path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| lower.strip_prefix(first)) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(before) = last.replace(part) {
+            match rest.find(before) {
+                Some(at) => rest = &rest[at + str::len(before)..],
+                None => return false,
+            }
+        }
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
+
 /// `*.php`
 fn suffix(path: &str) -> Option<&str> {
     path.strip_prefix('*').filter(|rest| !rest.is_empty() && !rest.contains('*'))
@@ -285,6 +334,11 @@ fn path_key(path: &str, route: &mut Section) {
     } else {
         route.key("path", toml_string(&format!("{stem}**")));
     }
+}
+
+/// The condition that the whole path matches an expression.
+fn as_when(expression: &str) -> Result<String, String> {
+    Ok(format!("$path =~ {}", quoted(&format!("^(?:{expression})$"))?))
 }
 
 fn as_expression(path: &str) -> String {
@@ -334,6 +388,27 @@ mod tests {
         ] {
             assert_eq!(keys(&Matcher::of_path(path)), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn paths_that_fit() {
+        for (pattern, path, expected) in [
+            ("/a/*", "/a/b", true),
+            ("/a/*", "/A/b", true),
+            ("/a/*", "/a", false),
+            ("/a*", "/abc", true),
+            ("/a/*/c", "/a/b/c", true),
+            ("/a/*/c", "/a/c", false),
+            ("*x*y", "/x1y", true),
+            ("/a", "/a", true),
+            ("/a", "/ab", false),
+        ] {
+            assert_eq!(fits(pattern, path), expected, "{pattern} {path}");
+        }
+        let matcher = Matcher::of_path("/a/*");
+        assert_eq!((matcher.matches_path("/a/x"), matcher.matches_path("/b")), (Some(true), Some(false)));
+        let with_method = Matcher { methods: vec!["GET".to_string()], ..matcher };
+        assert_eq!(with_method.matches_path("/a/x"), None);
     }
 
     #[test]

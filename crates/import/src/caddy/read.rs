@@ -60,8 +60,13 @@ impl Reader {
         let lines = lines(name, text)?;
         let name: Rc<str> = name.into();
         let has_braces = lines.iter().any(|line| line.tokens.last().is_some_and(|token| token.is("{")));
-        let mut parser =
-            Parser { reader: self, file: name.clone(), lines: lines.into_iter().peekable(), directory };
+        let mut parser = Parser {
+            reader: self,
+            file: name.clone(),
+            lines: lines.into_iter().peekable(),
+            directory,
+            in_scalars: false,
+        };
         if !has_braces || parser.is_single_site() {
             return parser.single_site();
         }
@@ -111,6 +116,7 @@ impl Reader {
                 file: shown.as_str().into(),
                 lines: lines.into_iter().peekable(),
                 directory,
+                in_scalars: false,
             };
             all.extend(parser.block(depth + 1, false)?);
         }
@@ -154,6 +160,8 @@ struct Parser<'r, 'd, I: Iterator<Item = Line>> {
     file: Rc<str>,
     lines: std::iter::Peekable<I>,
     directory: &'d Path,
+    /// The lines of a `map` or `vars` are read.
+    in_scalars: bool,
 }
 
 impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
@@ -174,10 +182,15 @@ impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
     }
 
     fn directive(&self, line: &Line) -> Directive {
-        let mut words = line.tokens.iter().map(|token| token.text.clone());
+        let name = line.tokens.first().map(|token| token.text.clone()).unwrap_or_default();
+        let has_scalars = self.in_scalars || name == "vars";
+        let word = |token: &Token| match has_scalars && !token.is_quoted {
+            true => scalar(&token.text),
+            false => token.text.clone(),
+        };
         Directive {
-            name: words.next().unwrap_or_default(),
-            arguments: words.collect(),
+            name,
+            arguments: line.tokens.iter().skip(1).map(word).collect(),
             block: None,
             place: Place::new(self.file.clone(), line.number),
             form: Form::Caddy,
@@ -216,7 +229,10 @@ impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
                 return Err(format!("{}: more than {DIRECTIVES} directives", directive.place));
             }
             if opens {
+                let around = self.in_scalars;
+                self.in_scalars |= directive.name == "map" || directive.name == "vars";
                 directive.block = Some(self.block(depth + 1, true)?);
+                self.in_scalars = around;
             }
             self.put(directive, depth, &mut directives)?;
         }
@@ -246,6 +262,17 @@ impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
         }
         directives.push(directive);
         Ok(())
+    }
+}
+
+/// A value of `map` or `vars` without quotes, as Caddy writes it after it has read it as a number: `007` is
+/// `7`, and `1.10` is `1.1`.
+fn scalar(text: &str) -> String {
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    match (text.parse::<i64>(), text.parse::<f64>()) {
+        (Ok(number), _) => number.to_string(),
+        (_, Ok(number)) if is_number && number.is_finite() => number.to_string(),
+        _ => text.to_string(),
     }
 }
 
@@ -420,6 +447,31 @@ mod tests {
         assert_eq!(
             shown("(x) {\n header A {args[0]}\n}\n:{$PORT:8080} {\n import x 1\n import y\n}\n"),
             ["Caddyfile:4: :8080 { ... }", "Caddyfile:2: header A 1", "Caddyfile:6: import y"]
+        );
+    }
+
+    #[test]
+    fn numbers_of_maps_are_those_of_caddy() {
+        for (text, expected) in [
+            ("007", "7"),
+            ("1.10", "1.1"),
+            ("1e3", "1000"),
+            ("+5", "5"),
+            ("a1", "a1"),
+            ("1.2.3", "1.2.3"),
+            ("-", "-"),
+        ] {
+            assert_eq!(scalar(text), expected, "{text}");
+        }
+        assert_eq!(
+            shown("a {\n vars x 010\n map {a} {b} {\n  c 007 \"007\"\n }\n respond 0404\n}\n"),
+            [
+                "Caddyfile:1: a { ... }",
+                "Caddyfile:2: vars x 10",
+                "Caddyfile:3: map {a} {b} { ... }",
+                "Caddyfile:4: c 7 007",
+                "Caddyfile:6: respond 0404"
+            ]
         );
     }
 

@@ -6,22 +6,112 @@
 //! both.
 
 use super::answer;
+use super::context::{Bound, Context};
+use super::map;
 use super::matcher::Matcher;
 use super::placeholder::{plain, text};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
+use super::{forward_auth, rewrite, templates, variants};
 use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
+/// The most routes with combinations of changes that one answer becomes.
+const MOST_COMBINATIONS: usize = 32;
+
 impl<'d> Routing<'_, 'd> {
+    /// Sets the placeholders of `map` for a whole block, those first that others use. In Caddy they are
+    /// looked up when they are used. Returns the other steps.
+    fn bind_maps(&mut self, steps: Vec<Step<'d>>, level: &mut Level<'d>) -> Vec<Step<'d>> {
+        let (maps, rest): (Vec<Step<'d>>, Vec<Step<'d>>) =
+            steps.into_iter().partition(|step| step.directive.name == "map" && step.matcher.is_ok());
+        let mut left: Vec<&Step<'d>> = maps.iter().collect();
+        while !left.is_empty() {
+            let position = left.iter().position(|step| !map::uses_one_of(step, &left)).unwrap_or(0);
+            let step = left.remove(position);
+            let Ok(Ok(Some(inner))) = step.matcher.as_ref().map(|matcher| level.outer.and(matcher)) else {
+                self.problem(step.directive, "its matcher has no counterpart in this block");
+                continue;
+            };
+            if let Some(changes) = self.changes(step, &inner, level) {
+                level.changes.extend(changes);
+            }
+        }
+        rest
+    }
+
+    fn map(&mut self, step: &Step<'d>, inner: &Matcher, level: &mut Level<'d>, found: &mut Vec<ChangeKind>) {
+        match map::map(step, &level.context) {
+            Ok(mapped) => {
+                for (line, advice) in mapped.unknown {
+                    self.problem(line, &advice);
+                }
+                found.extend(self.bind(step.directive, mapped.bound, inner, level));
+            }
+            Err(advice) => self.problem(step.directive, &advice),
+        }
+    }
+
+    /// `uri strip_prefix PREFIX`, which changes only paths that begin so.
+    fn strip_prefix(&mut self, step: &Step<'d>, inner: &Matcher, level: &Level<'d>) -> Vec<Change<'d>> {
+        let prefix = match plain(step.argument(1), &level.context) {
+            Ok(prefix) => format!("/{}", prefix.trim_matches('/')),
+            Err(advice) => {
+                self.problem(step.directive, &advice);
+                return Vec::new();
+            }
+        };
+        match inner.and(&Matcher::of_path(&format!("{prefix}*"))) {
+            Ok(Some(matcher)) => {
+                vec![Change { matcher, what: ChangeKind::StripPrefix(prefix), directive: step.directive }]
+            }
+            Ok(None) => {
+                self.problem(step.directive, "no path that reaches it begins so");
+                Vec::new()
+            }
+            Err(advice) => {
+                self.problem(step.directive, &advice);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Gives placeholders a meaning: for all requests of the block, or by a change for those of a matcher.
+    fn bind(
+        &mut self,
+        directive: &'d Directive,
+        bound: Vec<(String, Bound)>,
+        inner: &Matcher,
+        level: &mut Level<'d>,
+    ) -> Option<ChangeKind> {
+        self.count_translated(directive);
+        if *inner != level.outer {
+            return Some(ChangeKind::Bind(bound));
+        }
+        for (name, bound) in &bound {
+            level.context.bind(name, bound);
+            // What was set before for some of these requests is replaced.
+            for change in &mut level.changes {
+                if let (ChangeKind::Bind(earlier), Bound::Text(_)) = (&mut change.what, bound) {
+                    earlier.retain(|(other, _)| other != name);
+                }
+            }
+        }
+        None
+    }
+
     /// Builds the routes of a block.
     pub fn routes(&mut self, block: &'d [Directive], level: &Level<'d>, as_written: bool) -> Vec<Section> {
         let mut level = level.clone();
         let mut routes = Vec::new();
         let mut is_answered = false;
-        for step in steps(block, self.named, as_written) {
-            let inner = match step.matcher.as_ref().map_err(Clone::clone).and_then(|m| level.outer.and(m)) {
+        let mut earlier = Vec::new();
+        for step in self.bind_maps(steps(block, self.named, &level.context, as_written), &mut level) {
+            // What the steps before it set is known now.
+            let step = Step::of(step.directive, self.named, &level.context);
+            let mut inner = match step.matcher.as_ref().map_err(Clone::clone).and_then(|m| level.outer.and(m))
+            {
                 Ok(Some(inner)) => inner,
                 Ok(None) => {
                     self.problem(step.directive, "no request of the block around it can match it");
@@ -36,13 +126,18 @@ impl<'d> Routing<'_, 'd> {
                 level.changes.extend(changes);
                 continue;
             }
+            if matches!(step.directive.name.as_str(), "rewrite" | "redir")
+                && let Err(advice) = rewrite::exclude(&step, &mut inner, &level.context, &mut earlier)
+            {
+                self.problem(step.directive, &advice);
+            }
             is_answered |= inner == level.outer && !is_rewrite(&step);
             routes.extend(self.terminal(&step, &inner, &level));
         }
         if !is_answered {
             // Caddy answers 200 without a body if no handler does.
             let outer = level.outer.clone();
-            let empty = |_: &mut Routing<'_, 'd>, route: &mut Section, _: &[&Change<'d>]| {
+            let empty = |_: &mut Routing<'_, 'd>, route: &mut Section, _: &[&Change<'d>], _: &Context| {
                 route.note("As in Caddy, the answer is empty if nothing above matches.");
                 route.key("respond", "{ status = 200 }");
                 Ok(())
@@ -71,14 +166,13 @@ impl<'d> Routing<'_, 'd> {
                 }]);
             }
             "root" => found.push(ChangeKind::Root(step.argument(0).to_string())),
-            "header" => match fields(step) {
-                Ok(fields) => {
-                    found.extend(fields.into_iter().map(|(name, value)| ChangeKind::Field(name, value)))
-                }
+            "vars" => match map::vars(step, &level.context) {
+                Ok(bound) => found.extend(self.bind(directive, bound, inner, level)),
                 Err(advice) => self.problem(directive, &advice),
             },
-            "request_header" => match origin_field(step) {
-                Ok((name, value)) => found.push(ChangeKind::OriginField(name, value)),
+            "map" => self.map(step, inner, level, &mut found),
+            "header" | "request_header" => match changed_fields(step) {
+                Ok(fields) => found.extend(fields),
                 Err(advice) => self.problem(directive, &advice),
             },
             "basicauth" | "basic_auth" => found.push(ChangeKind::Password),
@@ -89,9 +183,13 @@ impl<'d> Routing<'_, 'd> {
                 },
                 None => self.problem(directive, "see [limits] (docs/configuration.md)"),
             },
+            "rewrite" if rewrite::is_change(step, level) => {
+                found.push(ChangeKind::Rewrite(step.argument(0).to_string()));
+                self.count_translated(directive);
+            }
             "try_files" => found.push(ChangeKind::TryFiles(step.arguments.to_vec())),
             "uri" if step.argument(0) == "strip_prefix" => {
-                found.push(ChangeKind::StripPrefix(step.argument(1).to_string()));
+                return Some(self.strip_prefix(step, inner, level));
             }
             "respond" | "error" | "abort" if is_gate(step, inner) => {
                 found.push(ChangeKind::Clients {
@@ -111,8 +209,8 @@ impl<'d> Routing<'_, 'd> {
                 found.push(ChangeKind::Compression(if codings.is_empty() { all } else { codings }));
             }
             "log_skip" | "skip_log" => found.push(ChangeKind::NoLog),
-            "forward_auth" => match forward_auth(step) {
-                Ok((url, fields)) => found.push(ChangeKind::ForwardAuth(url, fields)),
+            "forward_auth" => match forward_auth::read(step, &level.context) {
+                Ok(authority) => found.push(ChangeKind::ForwardAuth(authority)),
                 Err(advice) => {
                     self.problem(
                         directive,
@@ -120,15 +218,13 @@ impl<'d> Routing<'_, 'd> {
                     );
                 }
             },
-            "encode"
-            | "tracing"
+            "encode" => {}
+            "templates" => self.problem(directive, &templates::advice(directive)),
+            "tracing"
             | "metrics"
             | "push"
-            | "map"
-            | "vars"
             | "fs"
             | "method"
-            | "templates"
             | "invoke"
             | "log_append"
             | "log_name"
@@ -136,11 +232,7 @@ impl<'d> Routing<'_, 'd> {
             | "copy_response"
             | "copy_response_headers"
             | "acme_server"
-            | "uri" => {
-                if directive.name != "encode" {
-                    self.problem(directive, advice_for(&directive.name));
-                }
-            }
+            | "uri" => self.problem(directive, advice_for(&directive.name)),
             _ => return None,
         }
         let change = |what| Change { matcher: inner.clone(), what, directive };
@@ -164,10 +256,25 @@ impl<'d> Routing<'_, 'd> {
                 self.routes(directive.inside(), &below, false)
             }
             _ => {
-                let answer = |routing: &mut Routing<'_, 'd>, route: &mut Section, changes: &[&Change<'d>]| {
-                    answer::write(step, level, changes, routing, route)
+                let variants = match variants::of(step, inner, level) {
+                    Ok(variants) => variants,
+                    Err(advice) => {
+                        self.problem(directive, &advice);
+                        return Vec::new();
+                    }
                 };
-                self.with_changes(Some(directive), inner, level, &answer)
+                let mut written = Vec::new();
+                for (matcher, context) in variants {
+                    let level = &Level { context, ..level.clone() };
+                    let answer = |routing: &mut Routing<'_, 'd>,
+                                  route: &mut Section,
+                                  changes: &[&Change<'d>],
+                                  context: &Context| {
+                        answer::write(step, level, changes, context, routing, route)
+                    };
+                    written.extend(self.with_changes(Some(directive), &matcher, level, &answer));
+                }
+                written
             }
         }
     }
@@ -179,7 +286,7 @@ impl<'d> Routing<'_, 'd> {
         directive: Option<&'d Directive>,
         matcher: &Matcher,
         level: &Level<'d>,
-        answer: &dyn Fn(&mut Routing<'_, 'd>, &mut Section, &[&Change<'d>]) -> Result<(), String>,
+        answer: &dyn Fn(&mut Routing<'_, 'd>, &mut Section, &[&Change<'d>], &Context) -> Result<(), String>,
     ) -> Vec<Section> {
         let always: Vec<&Change<'d>> =
             level.changes.iter().filter(|change| includes(&change.matcher, matcher)).collect();
@@ -191,23 +298,7 @@ impl<'d> Routing<'_, 'd> {
             }
         }
         let mut written = Vec::new();
-        for subset in subsets(groups.len()) {
-            let chosen: Vec<&Matcher> = subset.iter().map(|&index| groups[index]).collect();
-            let mut all = Ok(Some(matcher.clone()));
-            for other in &chosen {
-                all = all.and_then(|so_far| so_far.map_or(Ok(None), |so_far| so_far.and(other)));
-            }
-            let both = match all {
-                Ok(Some(both)) => both,
-                Ok(None) => continue,
-                Err(advice) => {
-                    let of_these = level.changes.iter().filter(|change| chosen.contains(&&change.matcher));
-                    for directive in of_these.map(|change| change.directive).collect::<Vec<_>>() {
-                        self.problem(directive, &advice);
-                    }
-                    continue;
-                }
-            };
+        for (chosen, both) in self.combinations(matcher, &groups, level) {
             let mut changes = always.clone();
             changes.extend(level.changes.iter().filter(|change| chosen.contains(&&change.matcher)));
             let mut route = Section::new("[[site.route]]");
@@ -217,9 +308,14 @@ impl<'d> Routing<'_, 'd> {
             if let Some(directive) = directive {
                 self.count_as_comment(directive, &mut route);
             }
-            match both.keys(&mut route).and_then(|()| answer(self, &mut route, &changes)) {
+            let keys = both.keys(&mut route);
+            // Its groups are at hand if it is the pattern of the route.
+            let is_pattern = |expression: &&String| route.has_value("pattern", &toml_string(expression));
+            let expression = both.expression.as_ref().filter(is_pattern).map(String::as_str);
+            let context = level.context_with(&changes, expression);
+            match keys.and_then(|()| answer(self, &mut route, &changes, &context)) {
                 Ok(()) => {
-                    self.write_changes(&changes, &mut route);
+                    self.write_changes(&changes, &context, &mut route);
                     written.push(route);
                 }
                 Err(advice) => {
@@ -233,13 +329,58 @@ impl<'d> Routing<'_, 'd> {
         written
     }
 
-    fn write_changes(&mut self, changes: &[&Change<'d>], route: &mut Section) {
+    /// The requests that need some of these changes, those with the most of them first. With too many
+    /// combinations each change appears alone.
+    fn combinations<'m>(
+        &mut self,
+        matcher: &Matcher,
+        groups: &[&'m Matcher],
+        level: &Level<'d>,
+    ) -> Vec<(Vec<&'m Matcher>, Matcher)> {
+        let mut all: Vec<(Vec<&'m Matcher>, Matcher)> = vec![(Vec::new(), matcher.clone())];
+        for group in groups {
+            let of_group = || level.changes.iter().filter(|change| change.matcher == **group);
+            let is_full = all.len() >= MOST_COMBINATIONS;
+            let mut found = Vec::new();
+            for (chosen, both) in &all {
+                match both.and(group) {
+                    Ok(None) => {}
+                    Ok(Some(_)) if is_full && !chosen.is_empty() => {
+                        for directive in of_group().map(|change| change.directive).collect::<Vec<_>>() {
+                            self.problem(
+                                directive,
+                                "too many directives with matchers apply to one answer: for requests of \
+                                 several matchers only one of them counts; write fewer matchers",
+                            );
+                        }
+                    }
+                    Ok(Some(both)) => {
+                        let chosen = chosen.iter().copied().chain([*group]).collect();
+                        found.push((chosen, both));
+                    }
+                    Err(advice) => {
+                        for directive in of_group().map(|change| change.directive).collect::<Vec<_>>() {
+                            self.problem(directive, &advice);
+                        }
+                    }
+                }
+            }
+            all.extend(found);
+        }
+        all.sort_by_key(|(chosen, _)| std::cmp::Reverse(chosen.len()));
+        all
+    }
+
+    fn write_changes(&mut self, changes: &[&Change<'d>], context: &Context, route: &mut Section) {
         for change in changes {
             match &change.what {
-                ChangeKind::Field(name, value) => {
-                    let name = name.clone();
-                    route.entry("headers", &name, toml_string(value));
-                }
+                ChangeKind::Field(name, value) => match text(value, context) {
+                    Ok(value) => {
+                        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+                        route.entry("headers", name, toml_string(&value));
+                    }
+                    Err(advice) => self.problem(change.directive, &advice),
+                },
                 ChangeKind::Password => {
                     route.note("Write the users into this file, a line each (docs/access.md).");
                     for user in change.directive.inside() {
@@ -250,18 +391,12 @@ impl<'d> Routing<'_, 'd> {
                 }
                 ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
                 // A route has one server and one log.
-                ChangeKind::ForwardAuth(url, _) if route.has_section("[site.route.forward_auth]") => {
+                ChangeKind::ForwardAuth(authority) if route.has_section(forward_auth::TABLE) => {
+                    let url = &authority.url;
                     route.note(format!("NOT TRANSLATED: {url} is not asked, too: one server decides"));
                 }
                 ChangeKind::NoLog if route.has_section("[site.route.access_log]") => {}
-                ChangeKind::ForwardAuth(url, fields) => {
-                    let mut table = Section::new("[site.route.forward_auth]");
-                    table.key("url", toml_string(url));
-                    if !fields.is_empty() {
-                        table.key("fields", toml_strings(fields));
-                    }
-                    route.push(table);
-                }
+                ChangeKind::ForwardAuth(authority) => route.push(authority.table()),
                 ChangeKind::Compression(codings) => route.key("compression", toml_strings(codings)),
                 ChangeKind::NoLog => {
                     let mut table = Section::new("[site.route.access_log]");
@@ -279,6 +414,8 @@ impl<'d> Routing<'_, 'd> {
                 ChangeKind::Root(_)
                 | ChangeKind::TryFiles(_)
                 | ChangeKind::StripPrefix(_)
+                | ChangeKind::Bind(_)
+                | ChangeKind::Rewrite(_)
                 | ChangeKind::OriginField(..) => {}
             }
         }
@@ -288,20 +425,6 @@ impl<'d> Routing<'_, 'd> {
 /// Whether `wide` matches all requests that `narrow` matches.
 fn includes(wide: &Matcher, narrow: &Matcher) -> bool {
     wide.is_any() || matches!(wide.and(narrow), Ok(Some(both)) if both == *narrow)
-}
-
-/// The combinations of this many changes, all of them first. With more than four changes, each appears alone.
-fn subsets(groups: usize) -> Vec<Vec<usize>> {
-    if groups > 4 {
-        let mut alone: Vec<Vec<usize>> = (0..groups).map(|group| vec![group]).collect();
-        alone.push(Vec::new());
-        return alone;
-    }
-    let mut all: Vec<Vec<usize>> = (0..1usize << groups)
-        .map(|bits| (0..groups).filter(|group| bits >> group & 1 == 1).collect())
-        .collect();
-    all.sort_by_key(|subset| std::cmp::Reverse(subset.len()));
-    all
 }
 
 fn is_rewrite(step: &Step<'_>) -> bool {
@@ -326,47 +449,23 @@ fn with_warning(step: &Step<'_>, advice: &str) -> String {
 
 fn advice_for(name: &str) -> &'static str {
     match name {
-        "templates" => "see includes of a route (docs/includes.md)",
         "metrics" => "the admin listener has metrics (docs/metrics.md)",
         "tracing" => "trace contexts are passed to origins; spans are not recorded",
         "push" => "browsers no longer support server push: see 'early_hints' of a route",
-        "map" | "vars" => "write a route for each value, with 'request_headers' or 'pattern'",
         "log_append" | "log_name" => "see [access_log] (docs/logs.md)",
+        "method" => "the method of a request is not changed here",
         "uri" => "'strip_prefix' of 'proxy' removes a prefix; 'rewrite' changes paths (docs/routes.md)",
         _ => "it has no counterpart, or this command does not know it",
     }
 }
 
-/// `forward_auth UPSTREAM { uri PATH; copy_headers NAME ... }`
-fn forward_auth(step: &Step<'_>) -> Result<(String, Vec<String>), String> {
-    let [upstream] = step.arguments else {
-        return Err("one server decides: 'url' of 'forward_auth' (docs/forward-auth.md)".to_string());
-    };
-    let base = answer::origin(upstream, false)?;
-    if base.starts_with("unix:") {
-        return Err("'forward_auth' asks a server at an address and port".to_string());
+/// The changes of `header` and `request_header`.
+fn changed_fields(step: &Step<'_>) -> Result<Vec<ChangeKind>, String> {
+    if step.directive.name == "request_header" {
+        let (name, value) = origin_field(step)?;
+        return Ok(vec![ChangeKind::OriginField(name, value)]);
     }
-    let (mut path, mut fields) = (String::new(), Vec::new());
-    for line in step.directive.inside() {
-        match line.name.as_str() {
-            "uri" => path = plain(line.argument(0))?.to_string(),
-            "copy_headers" => {
-                fields.extend(line.arguments.iter().cloned());
-                fields.extend(line.inside().iter().map(|inner| inner.name.clone()));
-                if line.inside().iter().any(|inner| !inner.arguments.is_empty()) {
-                    return Err("fields of the authority keep their names".to_string());
-                }
-            }
-            other => return Err(format!("'{other}' of it has no counterpart: see docs/forward-auth.md")),
-        }
-    }
-    if fields.iter().any(|field| field.contains('>')) {
-        return Err("fields of the authority keep their names".to_string());
-    }
-    if !path.starts_with('/') {
-        return Err("the path that is asked is missing: 'uri'".to_string());
-    }
-    Ok((format!("{base}{path}"), fields))
+    Ok(fields(step)?.into_iter().map(|(name, value)| ChangeKind::Field(name, value)).collect())
 }
 
 /// `header Name Value`, `-Name`, `+Name Value`, `?Name Value`, or a block of these.
@@ -397,9 +496,7 @@ fn field(name: &str, values: &[String]) -> Result<Option<(String, String)>, Stri
     }
     match values {
         _ if is_removed => Ok(Some((name.to_string(), String::new()))),
-        [value] => {
-            Ok(Some((name.to_string(), text(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
-        }
+        [value] => Ok(Some((name.to_string(), value.clone()))),
         [] => Ok(Some((name.to_string(), String::new()))),
         _ => Err("a field's value is set; search and replace is not supported".to_string()),
     }
@@ -409,7 +506,7 @@ fn origin_field(step: &Step<'_>) -> Result<(String, Option<String>), String> {
     let name = step.argument(0);
     match (name.strip_prefix('-'), step.arguments.get(1)) {
         (Some(name), _) => Ok((name.to_string(), None)),
-        (None, Some(value)) => Ok((name.trim_start_matches('+').to_string(), Some(text(value)?))),
+        (None, Some(value)) => Ok((name.trim_start_matches('+').to_string(), Some(value.clone()))),
         (None, None) => Err("it has no value".to_string()),
     }
 }
@@ -469,11 +566,5 @@ mod tests {
         assert_eq!(password_hash("JDJhJDE0JGE="), "$2a$14$a");
         assert_eq!(password_hash("$2a$14$a"), "$2a$14$a");
         assert_eq!((bytes("10MB"), bytes("1KiB"), bytes("x")), (Some(10_000_000), Some(1_024), None));
-    }
-
-    #[test]
-    fn the_largest_subset_is_first() {
-        assert_eq!(subsets(2), vec![vec![0, 1], vec![0], vec![1], vec![]]);
-        assert_eq!(subsets(0), vec![Vec::<usize>::new()]);
     }
 }

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Matcher, Named};
-use super::placeholder::Facts;
+use super::context::{Bound, Context, Named};
+use super::forward_auth::Authority;
+use super::matcher::Matcher;
 use crate::account::Account;
 use crate::directive::{Directive, Place};
 use crate::output::Section;
@@ -18,8 +19,31 @@ pub struct Level<'d> {
     pub stripped: String,
     /// The directory of their files, if it differs from the site's.
     pub root: Option<String>,
+    /// What placeholders stand for.
+    pub context: Context,
     /// The changes that apply to answers.
     pub changes: Vec<Change<'d>>,
+}
+
+impl Level<'_> {
+    /// The context of a route to which these changes apply.
+    pub fn context_with(&self, changes: &[&Change<'_>], expression: Option<&str>) -> Context {
+        let bound: Vec<&(String, Bound)> = self
+            .applied(changes)
+            .filter_map(|change| match &change.what {
+                ChangeKind::Bind(bound) => Some(bound),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        self.context.with(&bound, expression)
+    }
+
+    /// These changes, in the order of the directives.
+    pub fn applied<'c>(&'c self, changes: &'c [&Change<'_>]) -> impl Iterator<Item = &'c Change<'c>> {
+        let is_one = |change: &&Change<'_>| changes.iter().any(|other| std::ptr::eq(*other, *change));
+        self.changes.iter().filter(is_one)
+    }
 }
 
 /// A change that applies to some requests.
@@ -36,7 +60,7 @@ pub struct Change<'d> {
 /// A change to a request or its answer.
 #[derive(Clone, PartialEq)]
 pub enum ChangeKind {
-    /// A field of the answer; empty: it is removed.
+    /// A field of the answer, with its value in Caddy's language; empty: it is removed.
     Field(String, String),
     /// A user name and a password are required.
     Password,
@@ -48,10 +72,14 @@ pub enum ChangeKind {
     TryFiles(Vec<String>),
     /// A prefix that is removed from the path.
     StripPrefix(String),
-    /// A field for the origin; `None`: it is removed.
+    /// Placeholders get a meaning.
+    Bind(Vec<(String, Bound)>),
+    /// A field for the origin, with its value in Caddy's language; `None`: it is removed.
     OriginField(String, Option<String>),
-    /// Another server decides: its address, and the fields that it adds.
-    ForwardAuth(String, Vec<String>),
+    /// The path becomes another one, in Caddy's language.
+    Rewrite(String),
+    /// Another server decides.
+    ForwardAuth(Authority),
     /// The content codings.
     Compression(Vec<String>),
     /// Requests are not logged.
@@ -64,14 +92,14 @@ pub enum ChangeKind {
 pub struct Routing<'a, 'd> {
     /// The named matchers of the site.
     pub named: &'a Named<'d>,
-    /// The context for placeholders.
-    pub facts: Facts,
     /// The result of each directive.
     pub account: &'a mut Account,
     /// Directives that were not translated, to be noted at their place in the text.
     pub notes: Section,
     /// Directives that have been counted.
     pub handled: BTreeSet<Place>,
+    /// What was told about directives.
+    pub told: BTreeSet<(Place, String, String)>,
 }
 
 impl Routing<'_, '_> {
@@ -88,8 +116,10 @@ impl Routing<'_, '_> {
         section.note(directive.to_string());
     }
 
-    /// Records a directive that was not translated.
+    /// Records a directive that was not translated, once for each advice.
     pub fn problem(&mut self, directive: &Directive, advice: &str) {
-        self.account.problem(directive, &mut self.notes, advice);
+        if self.told.insert((directive.place.clone(), directive.text(), advice.to_string())) {
+            self.account.problem(directive, &mut self.notes, advice);
+        }
     }
 }

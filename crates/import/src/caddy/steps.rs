@@ -1,6 +1,7 @@
 //! The directives of a block in the order in which Caddy runs them, which differs from the order in the file.
 
-use super::matcher::{Matcher, Named};
+use super::context::{Context, Named};
+use super::matcher::Matcher;
 use crate::directive::Directive;
 
 /// Caddy's order of directives.
@@ -56,6 +57,24 @@ pub struct Step<'d> {
     pub arguments: &'d [String],
 }
 
+impl<'d> Step<'d> {
+    /// The step of a directive.
+    pub fn of(directive: &'d Directive, named: &Named<'d>, context: &Context) -> Step<'d> {
+        // A single path is the directory, although it begins as a matcher.
+        if let ("root", [_]) = (directive.name.as_str(), directive.arguments.as_slice()) {
+            return Step { directive, matcher: Ok(Matcher::default()), arguments: &directive.arguments };
+        }
+        match Matcher::of(directive, named, context) {
+            Ok((matcher, arguments)) => Step { directive, matcher: Ok(matcher), arguments },
+            Err(problem) => Step {
+                directive,
+                matcher: Err(problem),
+                arguments: directive.arguments.get(1..).unwrap_or(&[]),
+            },
+        }
+    }
+}
+
 impl Step<'_> {
     /// The argument with this index, or an empty text.
     pub fn argument(&self, index: usize) -> &str {
@@ -69,18 +88,16 @@ pub fn is_step(name: &str) -> bool {
 }
 
 /// The steps of a block. With `as_written` the order of the file is kept, as in `route`.
-pub fn steps<'d>(block: &'d [Directive], named: &Named<'d>, as_written: bool) -> Vec<Step<'d>> {
+pub fn steps<'d>(
+    block: &'d [Directive],
+    named: &Named<'d>,
+    context: &Context,
+    as_written: bool,
+) -> Vec<Step<'d>> {
     let mut steps: Vec<Step<'d>> = block
         .iter()
         .filter(|directive| is_step(&directive.name))
-        .map(|directive| match Matcher::of(directive, named) {
-            Ok((matcher, arguments)) => Step { directive, matcher: Ok(matcher), arguments },
-            Err(problem) => Step {
-                directive,
-                matcher: Err(problem),
-                arguments: directive.arguments.get(1..).unwrap_or(&[]),
-            },
-        })
+        .map(|directive| Step::of(directive, named, context))
         .collect();
     if !as_written {
         steps.sort_by_key(|step| {
@@ -88,7 +105,9 @@ pub fn steps<'d>(block: &'d [Directive], named: &Named<'d>, as_written: bool) ->
             // `handle` and `handle_path` are mutually exclusive, and are sorted together.
             let rank = if step.directive.name == "handle_path" { rank.map(|rank| rank - 1) } else { rank };
             let length = step.matcher.as_ref().map_or(1, Matcher::path_length);
-            (rank, std::cmp::Reverse(length))
+            // A later variable replaces an earlier one, so the narrowest is the last.
+            let is_ascending = step.directive.name == "vars";
+            (rank, if is_ascending { length } else { usize::MAX - length })
         });
     }
     steps

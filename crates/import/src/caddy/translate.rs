@@ -1,10 +1,12 @@
 //! Translates sites, global options and whole Caddyfiles.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::address::{Address, Ports};
+use super::context::{Context, Tables};
 use super::matcher::Matcher;
-use super::placeholder::Facts;
 use super::routing::{Level, Routing};
 use super::steps::{is_step, named};
 use crate::Imported;
@@ -34,6 +36,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
     let options = options(directives, &mut other, &mut account);
     let mut acme = Section::new("[acme]");
     let mut sites = Vec::new();
+    let tables: Rc<RefCell<Tables>> = Rc::default();
     let mut redirected: Vec<(String, u16)> = Vec::new();
     let mut plain_hosts: BTreeSet<String> = BTreeSet::new();
     for directive in directives.iter().filter(|directive| !directive.name.is_empty()) {
@@ -68,7 +71,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
                     false => _ = plain_hosts.insert(address.host.clone()),
                 }
             }
-            let mut section = site(directive, &group, &options, &mut acme, account);
+            let mut section = site(directive, &group, &options, &tables, &mut acme, account);
             log.iter().for_each(|log| section.push(log.clone()));
             sites.push(section);
         }
@@ -80,6 +83,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
             section.write(&mut text);
         }
     }
+    tables.borrow().write(&mut text);
     sites.iter().for_each(|site| site.write(&mut text));
     redirects(&redirected, options.ports, &mut text);
     account.into_imported(text)
@@ -198,6 +202,7 @@ fn site(
     directive: &Directive,
     addresses: &[&Address],
     options: &Options,
+    tables: &Rc<RefCell<Tables>>,
     acme: &mut Section,
     account: &mut Account,
 ) -> Section {
@@ -229,7 +234,11 @@ fn site(
         certificate(block, addresses, options, &mut section, acme, account);
     }
     let named = named(block);
-    let facts = Facts { is_secure };
+    // With a name for others the names of requests are not known.
+    let is_known = hosts.len() == addresses.len() && hosts.iter().all(|host| !host.contains(['*', '{']));
+    let known: Vec<String> =
+        if is_known { hosts.iter().map(|host| (*host).to_string()).collect() } else { Vec::new() };
+    let context = Context::of_site(is_secure, known, block, &named, tables);
     root(block, &mut section, account);
     match block.iter().find(|line| line.name == "encode") {
         Some(encode) if encode.arguments.first().is_none_or(|first| !first.starts_with(['@', '/'])) => {
@@ -247,13 +256,18 @@ fn site(
             section.key("precompressed", false);
         }
     }
-    let mut routing =
-        Routing { named: &named, facts, account, notes: Section::new(""), handled: BTreeSet::new() };
+    let mut routing = Routing {
+        named: &named,
+        account,
+        notes: Section::new(""),
+        handled: BTreeSet::new(),
+        told: BTreeSet::new(),
+    };
     let outer = match addresses[0].path.as_str() {
         "" => Matcher::default(),
         path => Matcher::of_path(path),
     };
-    let level = Level { outer, stripped: String::new(), root: None, changes: Vec::new() };
+    let level = Level { outer, stripped: String::new(), root: None, context, changes: Vec::new() };
     let routes = routing.routes(block, &level, false);
     let Routing { notes, account, .. } = routing;
     section.take_notes(notes);
@@ -279,7 +293,11 @@ fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
     match block.iter().find(is_for_all) {
         Some(root) => {
             account.translated(root, section);
-            section.key("root", toml_string(root.arguments.last().map_or(".", String::as_str)));
+            match root.arguments.last().map_or(".", String::as_str) {
+                // Those of the routes are below.
+                path if path.contains('{') => section.key("root", toml_string("/var/empty")),
+                path => section.key("root", toml_string(path)),
+            }
         }
         None if block.iter().any(|line| line.name == "file_server") => {
             section.note("By default Caddy serves its working directory.");
@@ -387,8 +405,13 @@ fn error_pages(handler: &Directive) -> Result<(Vec<u16>, String), String> {
     const USUAL: [u16; 14] = [400, 401, 403, 404, 405, 408, 410, 413, 429, 431, 500, 502, 503, 504];
     let other = "an error page is a file of the site: see 'error_pages' (docs/content.md)";
     let (mut page, mut is_file) = (None, false);
+    let mut words: Vec<String> = handler.arguments.clone();
     for line in handler.inside() {
         match line.name.as_str() {
+            name if name.starts_with('@') && words.is_empty() => words = statuses_of(line).ok_or(other)?,
+            "rewrite" if line.argument(0).starts_with('@') && line.arguments.len() == 2 && page.is_none() => {
+                page = line.arguments.last();
+            }
             "rewrite"
                 if matches!(line.arguments.as_slice(), [_] | [_, _])
                     && !line.argument(0).starts_with('@') =>
@@ -405,7 +428,7 @@ fn error_pages(handler: &Directive) -> Result<(Vec<u16>, String), String> {
         return Err(other.to_string());
     }
     let mut statuses = Vec::new();
-    for word in &handler.arguments {
+    for word in &words {
         match (word.strip_suffix("xx"), word.parse::<u16>()) {
             (Some(class), _) => {
                 statuses.extend(USUAL.iter().filter(|status| status.to_string().starts_with(class)));
@@ -415,6 +438,22 @@ fn error_pages(handler: &Directive) -> Result<(Vec<u16>, String), String> {
         }
     }
     Ok((if statuses.is_empty() { USUAL.to_vec() } else { statuses }, page))
+}
+
+/// `@name expression {err.status_code} == 404`, or `in [403, 404]`: the statuses of errors.
+fn statuses_of(matcher: &Directive) -> Option<Vec<String>> {
+    let text = matcher.arguments.join(" ").replace('`', "");
+    let rest = text.strip_prefix("expression")?.trim_start();
+    let rest = rest
+        .strip_prefix("{err.status_code}")
+        .or_else(|| rest.strip_prefix("{http.error.status_code}"))?
+        .trim_start();
+    let list = match rest.strip_prefix("==") {
+        Some(status) => status,
+        None => rest.strip_prefix("in")?.trim_start().strip_prefix('[')?.strip_suffix(']')?,
+    };
+    let statuses: Vec<String> = list.split(',').map(|word| word.trim().to_string()).collect();
+    statuses.iter().all(|status| status.parse::<u16>().is_ok()).then_some(statuses)
 }
 
 /// The site that redirects clients of plain HTTP to HTTPS.
@@ -447,7 +486,23 @@ mod tests {
     use proptest::prelude::*;
 
     /// Lines of Caddyfiles that are joined in any order.
-    const LINES: [&str; 32] = [
+    const LINES: [&str; 48] = [
+        "\tmap {path} {one} {two} {",
+        "\tmap @m {one} {three} {",
+        "\t\t~^/(.)\\.x$ \"a ${1}$2\" -",
+        "\t\t/a \"b {host}\" c",
+        "\t\tdefault \"{method}\" d",
+        "\tvars one \"{two} '\\\"\"",
+        "\tvars @m name value",
+        "\trespond /r \"{two} {vars.one}\" 200",
+        "\theader X-B \"{one} {three} {vars.name} {re.r.1}\"",
+        "\t@m vars_regexp r {one} ^(a|b)",
+        "\t@v vars {vars.one} a b",
+        "\trewrite * /new{uri}",
+        "\trewrite /d/* /d/index.html",
+        "\turi strip_prefix /x",
+        "\tredir https://{labels.1}.{labels.0}{uri}",
+        "\ttemplates",
         "\t\tnot path /c/* /d",
         "\t\tquery a=b",
         "\t\texpression {method} == \"POST\"",

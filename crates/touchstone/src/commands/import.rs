@@ -262,7 +262,13 @@ fn translated(arguments: &Arguments) -> Result<(&'static str, Imported), String>
     let file = Path::new(input);
     Ok(match (arguments.format, input) {
         (Format::Caddy, "-") => ("Caddy", caddy::translate(&caddy::parse(INPUT, &text("-")?.1)?)),
-        (Format::Caddy, _) => ("Caddy", caddy::translate(&caddy::read(file)?)),
+        (Format::Caddy, _) => {
+            let directives = caddy::read(file)?;
+            let mut imported = caddy::translate(&directives);
+            // Pages with templates are on this machine, or not.
+            imported.problems.extend(caddy::actions(&directives));
+            ("Caddy", imported)
+        }
         (Format::Apache, "-") => ("Apache", apache::translate(&apache::parse(INPUT, &text("-")?.1)?)),
         (Format::Apache, _) => ("Apache", apache::translate(&apache::read(file)?)),
         (_, "-") => ("nginx", nginx::translate(&nginx::parse(INPUT, &text("-")?.1)?)),

@@ -17,7 +17,7 @@ use crate::support::{Response, Server, Tree, free_port, run, skipped, wait_until
 /// Another program that listens; it ends with the test.
 pub(super) struct Rival {
     process: Child,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl Rival {
@@ -86,25 +86,30 @@ fn translated(format: &str, file: &Path, tree: &Tree, address: SocketAddr) -> (S
 
 /// Runs Caddy with this, and this server with what the import makes of it, and compares.
 pub(super) fn like_caddy(tree: &Tree, site: &str, requests: &[(&str, &str)]) -> (String, String) {
-    let address = local();
-    let file = tree.beside("Caddyfile");
-    let text = format!(
-        "{{\n\tadmin off\n\tauto_https off\n}}\n:{} {{\n\tbind 127.0.0.1\n{site}\n}}\n",
-        address.port()
-    );
-    fs::write(&file, text).unwrap();
-    let mut command = Command::new("caddy");
-    command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
-    command.env("HOME", tree.around()).env("XDG_DATA_HOME", tree.around());
-    let Some(caddy) = Rival::start("caddy", command, address) else {
-        return (String::new(), String::new());
-    };
-    let (text, said, ours) = translated("caddy", &file, tree, address);
+    let (text, said, servers) = beside_caddy(tree, &format!(":PORT {{\n\tbind 127.0.0.1\n{site}\n}}\n"));
+    let Some((caddy, ours)) = servers else { return (text, said) };
     for (target, fields) in requests {
         let (mine, theirs) = (ask(ours.address(), target, fields), ask(caddy.address, target, fields));
         assert_eq!(outcome(&mine), outcome(&theirs), "{target} {fields:?}\n{text}\n{said}");
     }
     (text, said)
+}
+
+/// Runs Caddy with these sites, in which `PORT` is its port, and this server with what the import makes of
+/// them. Without a Caddy there is nothing.
+pub(super) fn beside_caddy(tree: &Tree, sites: &str) -> (String, String, Option<(Rival, Server)>) {
+    let address = local();
+    let file = tree.beside("Caddyfile");
+    let sites = sites.replace("PORT", &address.port().to_string());
+    fs::write(&file, format!("{{\n\tadmin off\n\tauto_https off\n}}\n{sites}")).unwrap();
+    let mut command = Command::new("caddy");
+    command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
+    command.env("HOME", tree.around()).env("XDG_DATA_HOME", tree.around());
+    let Some(caddy) = Rival::start("caddy", command, address) else {
+        return (String::new(), String::new(), None);
+    };
+    let (text, said, ours) = translated("caddy", &file, tree, address);
+    (text, said, Some((caddy, ours)))
 }
 
 /// Modules of Apache that the configurations need.

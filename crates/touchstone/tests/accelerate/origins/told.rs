@@ -68,6 +68,33 @@ fn fields_can_be_set_left_out_and_replaced() {
 }
 
 #[test]
+fn a_field_that_is_set_replaces_that_of_the_server() {
+    let origin = repeating();
+    let tree = Tree::standard();
+    let forward = "[site.route.proxy.forward]\nforwarded = \"set\"\n\
+                   set = { x-forwarded-proto = \"https\", X-Real-IP = \"$header{x-client}\", \
+                   Via = \"1.1 a\" }\n";
+    let server = proxy(&tree, &to(&[&origin], &[]), forward);
+    let head = head_of(&server, "X-Client: 192.0.2.1\r\nX-Forwarded-Proto: evil\r\n");
+    for (name, value) in [
+        ("x-forwarded-proto", "https"),
+        ("x-real-ip", "192.0.2.1"),
+        ("via", "1.1 a"),
+        ("x-forwarded-for", "127.0.0.1"),
+    ] {
+        let values: Vec<&str> = head
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .filter(|(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .collect();
+        assert_eq!(values, [value], "{name}: {head}");
+    }
+    // A value that is empty for a request leaves the field out.
+    assert!(!head_of(&server, "").to_ascii_lowercase().contains("x-real-ip"));
+}
+
+#[test]
 fn a_server_that_is_its_own_origin_notices() {
     let tree = Tree::standard();
     let port = crate::support::free_port();
