@@ -29,6 +29,9 @@ fn plain(body_bytes: usize) -> Server {
     })
 }
 
+/// How long a short run takes, in milliseconds: longer than a busy machine delays its start.
+const SHORT: u64 = 1000;
+
 /// Runs briefly against a server that treats every request alike, and gives back its outcome with all errors.
 fn ran_against(
     script: impl Fn(&support::Request, &mut std::net::TcpStream) -> After + Send + Sync + 'static,
@@ -36,7 +39,7 @@ fn ran_against(
 ) -> (Outcome, Server) {
     let server = Server::start(script);
     let mut plan = server.plan("/");
-    plan.length = milliseconds(200);
+    plan.length = milliseconds(SHORT);
     plan.clients = 2;
     change(&mut plan);
     (ran(&plan), server)
@@ -93,7 +96,7 @@ fn littles_law_holds() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
         // A machine that stands still for a moment at one edge of the window shifts latency over it, so that
         // one run may be off; the engine's own bookkeeping would be off in all.
-        let runs = (0..5).map(|_| implied_clients(connections));
+        let runs = (0..15).map(|_| implied_clients(connections));
         let tried: Vec<f64> = runs
             .scan(false, |done, implied| {
                 let go_on = !*done;
@@ -112,7 +115,7 @@ fn a_new_connection_carries_one_request() {
     let mut plan = server.plan("/");
     plan.connections = ConnectionUse::New;
     plan.clients = 3;
-    plan.length = milliseconds(300);
+    plan.length = milliseconds(SHORT);
     let outcome = ran(&plan);
     assert!(outcome.total_requests > 3);
     assert_eq!(outcome.total_errors, 0);
@@ -164,7 +167,7 @@ fn every_class_is_asked_for_and_counted() {
         expected_body_bytes: Some(2),
         ..PlannedRequest::get("/b")
     });
-    plan.length = milliseconds(300);
+    plan.length = milliseconds(SHORT);
     plan.clients = 4;
     plan.ramp_up = Duration::ZERO;
     let outcome = ran(&plan);
@@ -210,7 +213,7 @@ fn long_bodies_come_whole_through_any_buffer() {
         plan.receive_buffer_bytes = receive_buffer_bytes;
         plan.requests[0].expected_body_bytes = Some(body_bytes as u64);
         plan.clients = 3;
-        plan.length = milliseconds(300);
+        plan.length = milliseconds(SHORT);
         let outcome = ran(&plan);
         assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default(), "{receive_buffer_bytes}");
         assert_eq!(outcome.total_requests, server.requests());
@@ -330,7 +333,7 @@ fn a_silent_server_times_out() {
 fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
     let (outcome, server) = ran_against(
         |_, stream| {
-            std::thread::sleep(milliseconds(600));
+            std::thread::sleep(milliseconds(2 * SHORT));
             write(stream, &answer(200, b"late"));
             After::Keep
         },
@@ -352,17 +355,18 @@ fn nobody_listening_is_a_connect_error_without_a_storm() {
     let target = touchstone_load::Target::plain(address, &address.to_string());
     let mut plan = Plan::of_one(target, "/");
     plan.clients = 3;
-    plan.length = milliseconds(200);
+    plan.length = milliseconds(SHORT);
     let outcome = ran(&plan);
     assert!(only(&outcome.total_errors_by_kind, "connect"), "{:?}", outcome.total_errors_by_kind);
     assert_eq!((outcome.total_requests, outcome.total_connections), (0, 0));
     // At most one attempt each 10 ms and client.
-    assert!((3..=63).contains(&outcome.total_errors), "{}", outcome.total_errors);
+    assert!((3..=303).contains(&outcome.total_errors), "{}", outcome.total_errors);
 }
 
 #[test]
 fn a_connection_that_takes_its_time_is_waited_for() {
-    // With its queue full the kernel answers no connect, and the client tries again after a second.
+    // With its queue full the kernel answers no connect, and the client tries again after a second, and after
+    // two more.
     let listener =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
             .expect("a socket");
@@ -372,7 +376,7 @@ fn a_connection_that_takes_its_time_is_waited_for() {
     let address = listener.local_addr().expect("a bound socket has an address");
     let in_queue: Vec<_> =
         (0..2).map(|_| std::net::TcpStream::connect(address).expect("room for two")).collect();
-    let server = Server::on_listener(listener, milliseconds(300), |_, stream| {
+    let server = Server::on_listener(listener, milliseconds(900), |_, stream| {
         write(stream, &answer(200, b"ok"));
         After::Keep
     })
@@ -380,7 +384,7 @@ fn a_connection_that_takes_its_time_is_waited_for() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
         let mut plan = server.plan("/");
         plan.connections = connections;
-        plan.length = milliseconds(1500);
+        plan.length = milliseconds(if connections == ConnectionUse::Kept { 5000 } else { SHORT });
         let outcome = ran(&plan);
         assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default());
         assert!(outcome.total_requests > 0);
@@ -560,7 +564,7 @@ fn every_core_carries_its_clients() {
     let mut plan = server.plan("/");
     plan.cores = allowed_cores();
     plan.clients = plan.cores.len() * 2 + 1;
-    plan.length = milliseconds(400);
+    plan.length = milliseconds(SHORT);
     let outcome = ran(&plan);
     assert_eq!(outcome.clients.len(), plan.clients);
     assert!(outcome.clients.iter().all(|client| client.requests > 0));

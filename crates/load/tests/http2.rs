@@ -148,7 +148,7 @@ fn no_more_streams_are_open_than_the_server_takes() {
             true
         }),
     );
-    let outcome = server.ran(5, 101, |plan| plan.timeout = Duration::from_secs(2));
+    let outcome = server.ran(5, 101, |plan| plan.timeout = Duration::from_secs(10));
     assert_eq!((outcome.total_requests + outcome.total_errors, server.connections()), (101, 1));
     // The last one of an odd number has no partner to be answered with.
     assert!(outcome.total_errors <= 1 && outcome.total_retries == 0, "{:?}", outcome.total_errors_by_kind);
@@ -275,7 +275,7 @@ fn one_request_without_an_answer_is_given_up_alone() {
             true
         }),
     );
-    let outcome = server.ran(3, 300, |plan| plan.timeout = Duration::from_millis(300));
+    let outcome = server.ran(3, 300, |plan| plan.timeout = Duration::from_secs(5));
     assert_eq!(
         (outcome.total_requests, outcome.total_errors_by_kind.timeout, server.connections()),
         (299, 1, 1)

@@ -152,7 +152,7 @@ fn messages_at_fixed_times_go_out_while_the_server_stalls() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         // Nothing is read for a while, although messages are due all the time.
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_secs(1));
         echo(stream)
     });
     let every = Some(Duration::from_millis(20));
@@ -164,7 +164,7 @@ fn messages_at_fixed_times_go_out_while_the_server_stalls() {
     assert_eq!((websockets.total_sent, websockets.answer_ns.len()), (160, 160));
     // The first waits for the whole stall, and the tenth for what is left of it: a client that waited for its
     // answers would show one long time and nineteen short ones. The handshake may take long on a busy
-    // machine: half of the stall is left out of the count.
+    // machine: most of the stall is left out of the count.
     let long = websockets.answer_ns.iter_recorded();
     let long: u64 = long.filter(|v| v.value_iterated_to() > 100_000_000).map(|v| v.count_at_value()).sum();
     assert!(long >= 8 * 3, "{long} of 160 show the stall");
@@ -212,11 +212,11 @@ fn pongs_are_timed_and_a_listener_is_closed_with_the_run() {
     let every = Some(Duration::from_millis(50));
     let mut plan =
         plan(&server, WebSocketPlan { sends: None, send_every: every, ping_every: every, ..sends(0) });
-    plan.length = Duration::from_secs(1);
+    plan.length = Duration::from_secs(3);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors), (8, 0), "{:?}", outcome.error_reasons);
     let websockets = outcome.websockets.expect("WebSockets");
-    assert!(!websockets.pong_ns.is_empty() && websockets.pong_ns.len() <= 8 * 20);
+    assert!(!websockets.pong_ns.is_empty() && websockets.pong_ns.len() <= 8 * 60);
     // Whatever was sent was answered: the close came after it.
     assert_eq!(outcome.messages.expect("messages").total, websockets.total_sent);
     assert_eq!(websockets.closes.into_iter().collect::<Vec<_>>(), [(1000, 8)]);
