@@ -109,7 +109,7 @@ impl Nginx {
             return None;
         };
         let nginx = Nginx { process, address };
-        wait_until("nginx listens", Duration::from_secs(10), || TcpStream::connect(address).is_ok());
+        wait_until("nginx listens", Duration::from_secs(60), || TcpStream::connect(address).is_ok());
         Some(nginx)
     }
 }

@@ -46,7 +46,7 @@ impl Sshd {
         let mut command = Command::new(sshd);
         let started = command.args(["-D", "-e", "-f"]).arg(&file).stdin(Stdio::null()).stderr(log).spawn();
         let sshd = Sshd { child: started.expect("sshd"), place: place.to_path_buf(), port, key };
-        wait_until("sshd accepts", Duration::from_secs(30), || {
+        wait_until("sshd accepts", Duration::from_secs(60), || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
         Some(sshd)
