@@ -31,7 +31,7 @@ use tokio::sync::mpsc::Sender as EndSender;
 /// How long the broker's machine may take to answer a connection attempt.
 const REACH_TIME: Duration = Duration::from_millis(1500);
 /// How long an attempt to connect may take, with all handshakes; on a busy machine they take seconds.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long an answer of the broker may take.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How often a silent broker is pinged; after two pings without an answer it counts as away.

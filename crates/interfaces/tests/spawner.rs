@@ -65,7 +65,7 @@ fn on_a_core(test: impl Future<Output = ()>) {
     start_service();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap();
-    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), test).await.unwrap() });
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(120), test).await.unwrap() });
 }
 
 fn read(descriptor: OwnedFd) -> String {

@@ -29,6 +29,9 @@ fn plain(body_bytes: usize) -> Server {
     })
 }
 
+/// The length of a short run in milliseconds: longer than a busy machine delays its start.
+const SHORT: u64 = 1000;
+
 /// Runs a short plan with this server; returns the outcome and the server.
 fn ran_against(
     script: impl Fn(&support::Request, &mut std::net::TcpStream) -> After + Send + Sync + 'static,
@@ -36,7 +39,7 @@ fn ran_against(
 ) -> (Outcome, Server) {
     let server = Server::start(script);
     let mut plan = server.plan("/");
-    plan.length = milliseconds(200);
+    plan.length = milliseconds(SHORT);
     plan.clients = 2;
     change(&mut plan);
     (ran(&plan), server)
@@ -93,7 +96,7 @@ fn littles_law_holds() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
         // A pause of the machine at an edge of the window falsifies a single run. An error of the engine
         // would falsify all runs.
-        let runs = (0..5).map(|_| implied_clients(connections));
+        let runs = (0..15).map(|_| implied_clients(connections));
         let tried: Vec<f64> = runs
             .scan(false, |done, implied| {
                 let go_on = !*done;
@@ -112,7 +115,7 @@ fn a_new_connection_carries_one_request() {
     let mut plan = server.plan("/");
     plan.connections = ConnectionUse::New;
     plan.clients = 3;
-    plan.length = milliseconds(300);
+    plan.length = milliseconds(SHORT);
     let outcome = ran(&plan);
     assert!(outcome.total_requests > 3);
     assert_eq!(outcome.total_errors, 0);
@@ -164,7 +167,7 @@ fn every_class_is_requested_and_counted() {
         expected_body_bytes: Some(2),
         ..PlannedRequest::get("/b")
     });
-    plan.length = milliseconds(300);
+    plan.length = milliseconds(SHORT);
     plan.clients = 4;
     plan.ramp_up = Duration::ZERO;
     let outcome = ran(&plan);
@@ -210,7 +213,7 @@ fn long_bodies_are_received_with_any_buffer_size() {
         plan.receive_buffer_bytes = receive_buffer_bytes;
         plan.requests[0].expected_body_bytes = Some(body_bytes as u64);
         plan.clients = 3;
-        plan.length = milliseconds(300);
+        plan.length = milliseconds(SHORT);
         let outcome = ran(&plan);
         assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default(), "{receive_buffer_bytes}");
         assert_eq!(outcome.total_requests, server.requests());
@@ -330,7 +333,7 @@ fn a_silent_server_times_out() {
 fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
     let (outcome, server) = ran_against(
         |_, stream| {
-            std::thread::sleep(milliseconds(600));
+            std::thread::sleep(milliseconds(2 * SHORT));
             write(stream, &answer(200, b"late"));
             After::Keep
         },
@@ -352,18 +355,18 @@ fn refused_connections_are_connect_errors_with_pauses() {
     let target = touchstone_load::Target::plain(address, &address.to_string());
     let mut plan = Plan::of_one(target, "/");
     plan.clients = 3;
-    plan.length = milliseconds(200);
+    plan.length = milliseconds(SHORT);
     let outcome = ran(&plan);
     assert!(only(&outcome.total_errors_by_kind, "connect"), "{:?}", outcome.total_errors_by_kind);
     assert_eq!((outcome.total_requests, outcome.total_connections), (0, 0));
     // At most one attempt per client in 10 ms.
-    assert!((3..=63).contains(&outcome.total_errors), "{}", outcome.total_errors);
+    assert!((3..=303).contains(&outcome.total_errors), "{}", outcome.total_errors);
 }
 
 #[test]
 fn the_client_waits_for_a_slow_connection() {
-    // While the accept queue is full, the kernel does not answer connection attempts, and the client tries
-    // again after a second.
+    // While the accept queue is full, the kernel does not answer connection attempts. The client tries again
+    // after one second, and after two more.
     let listener =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
             .expect("a socket");
@@ -373,7 +376,7 @@ fn the_client_waits_for_a_slow_connection() {
     let address = listener.local_addr().expect("a bound socket has an address");
     let in_queue: Vec<_> =
         (0..2).map(|_| std::net::TcpStream::connect(address).expect("room for two")).collect();
-    let server = Server::on_listener(listener, milliseconds(300), |_, stream| {
+    let server = Server::on_listener(listener, milliseconds(900), |_, stream| {
         write(stream, &answer(200, b"ok"));
         After::Keep
     })
@@ -381,7 +384,7 @@ fn the_client_waits_for_a_slow_connection() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
         let mut plan = server.plan("/");
         plan.connections = connections;
-        plan.length = milliseconds(1500);
+        plan.length = milliseconds(if connections == ConnectionUse::Kept { 5000 } else { SHORT });
         let outcome = ran(&plan);
         assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default());
         assert!(outcome.total_requests > 0);
@@ -561,7 +564,7 @@ fn every_core_runs_its_clients() {
     let mut plan = server.plan("/");
     plan.cores = allowed_cores();
     plan.clients = plan.cores.len() * 2 + 1;
-    plan.length = milliseconds(400);
+    plan.length = milliseconds(SHORT);
     let outcome = ran(&plan);
     assert_eq!(outcome.clients.len(), plan.clients);
     assert!(outcome.clients.iter().all(|client| client.requests > 0));

@@ -148,7 +148,7 @@ fn the_stream_limit_of_the_server_is_respected() {
             true
         }),
     );
-    let outcome = server.ran(5, 101, |plan| plan.timeout = Duration::from_secs(2));
+    let outcome = server.ran(5, 101, |plan| plan.timeout = Duration::from_secs(10));
     assert_eq!((outcome.total_requests + outcome.total_errors, server.connections()), (101, 1));
     // With an odd number of requests, the last one would not be answered.
     assert!(outcome.total_errors <= 1 && outcome.total_retries == 0, "{:?}", outcome.total_errors_by_kind);
@@ -275,7 +275,7 @@ fn a_timeout_cancels_only_its_own_request() {
             true
         }),
     );
-    let outcome = server.ran(3, 300, |plan| plan.timeout = Duration::from_millis(300));
+    let outcome = server.ran(3, 300, |plan| plan.timeout = Duration::from_secs(5));
     assert_eq!(
         (outcome.total_requests, outcome.total_errors_by_kind.timeout, server.connections()),
         (299, 1, 1)

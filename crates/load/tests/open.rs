@@ -270,7 +270,7 @@ fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     let server = Server::start(move |request, stream| {
         log.lock().expect("no panic").push((request.line.clone(), Instant::now()));
         if request.line.contains("/slow ") {
-            std::thread::sleep(milliseconds(300));
+            std::thread::sleep(milliseconds(1200));
         }
         write(stream, &answer(200, b"ok"));
         After::Keep
@@ -278,9 +278,10 @@ fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     let mut plan = server.plan("/slow");
     plan.requests.push(touchstone_load::PlannedRequest::get("/quick"));
     let at = |after_ms, request| Recorded { after: milliseconds(after_ms), request };
-    plan.recorded = vec![at(0, 0), at(50, 1), at(50, 1), at(200, 0), at(900, 1), at(2000, 1)].into();
+    // Far enough from each other that a busy machine keeps their order.
+    plan.recorded = vec![at(0, 0), at(400, 1), at(400, 1), at(1000, 0), at(3600, 1), at(8000, 1)].into();
     plan.clients = 10;
-    plan.length = milliseconds(1000);
+    plan.length = milliseconds(4000);
     let outcome = ran(&plan);
     let arrivals = outcome.arrivals.expect("an open load has arrivals");
     // The last request is due after the end.
@@ -289,7 +290,7 @@ fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     let paths: Vec<&str> = seen.iter().filter_map(|(line, _)| line.split(' ').nth(1)).collect();
     assert_eq!(paths, ["/slow", "/quick", "/quick", "/slow", "/quick"]);
     // Requests are not sent before their recorded times; the delay depends on the machine.
-    assert!(seen[4].1 - seen[0].1 >= milliseconds(850), "{:?}", seen[4].1 - seen[0].1);
+    assert!(seen[4].1 - seen[3].1 >= milliseconds(1300), "{:?}", seen[4].1 - seen[3].1);
 
     drop(seen);
 
@@ -297,6 +298,6 @@ fn recorded_requests_are_sent_at_their_times_during_a_stall() {
     plan.clients = 1;
     let outcome = ran(&plan);
     assert_eq!(outcome.total_requests, 5);
-    assert!(outcome.latency_ns.count_between(240_000_000, u64::MAX) >= 4, "{:?}", outcome.latency_ns.max());
-    assert!(outcome.service_ns.count_between(240_000_000, u64::MAX) >= 2);
+    assert!(outcome.latency_ns.count_between(780_000_000, u64::MAX) >= 4, "{:?}", outcome.latency_ns.max());
+    assert!(outcome.service_ns.count_between(780_000_000, u64::MAX) >= 2);
 }

@@ -152,7 +152,7 @@ fn messages_at_fixed_times_are_sent_while_the_server_stalls() {
     let server = Server::start(|request, stream| {
         open(request, stream);
         // The server reads nothing during the stall, while messages are due.
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_secs(1));
         echo(stream)
     });
     let every = Some(Duration::from_millis(20));
@@ -162,9 +162,9 @@ fn messages_at_fixed_times_are_sent_while_the_server_stalls() {
     assert_eq!((outcome.total_requests, outcome.total_errors), (8, 0), "{:?}", outcome.error_reasons);
     let websockets = outcome.websockets.expect("WebSockets");
     assert_eq!((websockets.total_sent, websockets.answer_ns.len()), (160, 160));
-    // The first message waits for the whole stall, and later ones for the rest of it. A client that waits for
-    // answers would measure one long time and nineteen short ones. The limit is half of the stall, because
-    // the handshake may take long on a busy machine.
+    // The first message waits for the whole stall, and the tenth for the rest of it. A client that waits for
+    // answers would measure one long time and nineteen short ones. Most of the stall is left out of the
+    // count, because the handshake may take long on a busy machine.
     let long = websockets.answer_ns.iter_recorded();
     let long: u64 = long.filter(|v| v.value_iterated_to() > 100_000_000).map(|v| v.count_at_value()).sum();
     assert!(long >= 8 * 3, "{long} of 160 show the stall");
@@ -212,11 +212,11 @@ fn pong_times_are_measured_and_the_end_of_the_run_closes_an_endless_websocket() 
     let every = Some(Duration::from_millis(50));
     let mut plan =
         plan(&server, WebSocketPlan { sends: None, send_every: every, ping_every: every, ..sends(0) });
-    plan.length = Duration::from_secs(1);
+    plan.length = Duration::from_secs(3);
     let outcome = ran(&plan);
     assert_eq!((outcome.total_requests, outcome.total_errors), (8, 0), "{:?}", outcome.error_reasons);
     let websockets = outcome.websockets.expect("WebSockets");
-    assert!(!websockets.pong_ns.is_empty() && websockets.pong_ns.len() <= 8 * 20);
+    assert!(!websockets.pong_ns.is_empty() && websockets.pong_ns.len() <= 8 * 60);
     // All sent messages were answered before the close.
     assert_eq!(outcome.messages.expect("messages").total, websockets.total_sent);
     assert_eq!(websockets.closes.into_iter().collect::<Vec<_>>(), [(1000, 8)]);

@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn turns_of_a_thread_add_up_to_the_limit() {
         let compute_limit = ComputeLimit::new(Duration::from_millis(20));
-        let mut turns = 0;
+        let (mut turns, begin) = (0, thread_time());
         while !compute_limit.is_over() {
             compute_limit.begin_turn_in_thread();
             let since = thread_time();
@@ -368,7 +368,9 @@ mod tests {
             compute_limit.end_turn();
             turns += 1;
         }
-        assert_eq!(turns, 4);
+        // Each has had 5 ms; the kernel may count more for one of them, of a virtual machine that stood
+        // still.
+        assert!(turns == 4 || turns < 4 && thread_time() - begin >= 20_000_000, "{turns}");
     }
 
     #[test]

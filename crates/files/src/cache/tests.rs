@@ -167,7 +167,7 @@ fn body_of(core: &mut CoreCache, path: &str, date: &DateSecond) -> Option<Vec<u8
 
 /// Waits for the watcher, which runs on its own thread.
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < patience, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(2));

@@ -74,9 +74,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
 
-    const PING: Ping = Ping { question: b"ping", answer: b"pong", timeout: Duration::from_millis(500) };
+    const PING: Ping = Ping { question: b"ping", answer: b"pong", timeout: Duration::from_secs(60) };
 
-    async fn with_other_side(answer: &'static [u8]) -> bool {
+    async fn with_other_side(answer: &'static [u8], ping: Ping) -> bool {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let other_side = async move {
             let mut question = [0; 4];
@@ -85,17 +85,19 @@ mod tests {
             theirs
         };
         let (stream, mut received) = (Stream::Unix(ours), BytesMut::new());
-        let (is_answered, _theirs) = tokio::join!(PING.is_answered(&stream, &mut received), other_side);
+        let (is_answered, _theirs) = tokio::join!(ping.is_answered(&stream, &mut received), other_side);
         assert!(received.is_empty());
         is_answered
     }
 
     #[tokio::test]
     async fn only_the_right_answer_counts() {
-        assert!(with_other_side(b"pong").await);
-        for other in [&b"pung"[..], b"pongpong", b"po"] {
-            assert!(!with_other_side(other).await, "{}", other.escape_ascii());
+        assert!(with_other_side(b"pong", PING).await);
+        for other in [&b"pung"[..], b"pongpong"] {
+            assert!(!with_other_side(other, PING).await, "{}", other.escape_ascii());
         }
+        let hasty = Ping { timeout: Duration::from_millis(200), ..PING };
+        assert!(!with_other_side(b"po", hasty).await);
     }
 
     #[tokio::test]

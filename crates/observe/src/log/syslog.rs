@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(receive(&listener), "one");
         // The loss of data in a closed connection is noticed with the second message at the latest.
         let mut received = false;
-        for _ in 0..50 {
+        for _ in 0..3000 {
             let _ = syslog.send(6, [&b"two"[..]].into_iter());
             listener.set_nonblocking(true).unwrap();
             if let Ok((stream, _)) = listener.accept() {

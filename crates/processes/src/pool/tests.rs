@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use super::{PoolLog, PoolSpec, Pools, ProcessLimits, Program};
 
 /// Far longer than any step of these tests takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Default)]
 struct Log {

@@ -49,7 +49,8 @@ fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
     }
     assert_eq!(ask(&fleet, "logs", &["nobody"]).status.code(), Some(2));
     // A busy agent finishes its work, and reports this state until then.
-    let long = ["--sut", "limit", "--clients", "2", "--length", "8s", "--ramp-up", "0s", "--ramp-down", "0s"];
+    let long =
+        ["--sut", "limit", "--clients", "2", "--length", "20s", "--ramp-up", "0s", "--ramp-down", "0s"];
     let mut bench = fleet.bench(&long);
     bench.wait_until_loaded(&fleet, &["load-1"]);
     let drained = ask(&fleet, "drain", &["load-1"]);

@@ -16,8 +16,9 @@ const STOPPED_AFTER: Duration = Duration::from_millis(3000 + 500 + 1000);
 /// A broker that all members reach again within this time is back in time. Its start and three connections
 /// with TLS take longer on a machine that is busy, and then the lease is over by right.
 const BACK_IN_TIME_S: f64 = 1.5;
-/// What a busy machine adds: the log is written in pieces, and this test itself reads late.
-const MACHINE: Duration = Duration::from_secs(2);
+/// What a busy machine adds: the log is written in pieces, and this test itself reads late. The mixes are
+/// much longer.
+const MACHINE: Duration = Duration::from_secs(10);
 
 /// What a test measured of a fault whose verdict was right.
 #[derive(Default)]
@@ -90,7 +91,7 @@ fn killed_agent(scene: &Scene) -> Seen {
 fn an_exploratory_run_goes_on_without_a_killed_agent() {
     let Some(mut scene) = Scene::new() else { return };
     let ended = until_together(|| {
-        let bench = scene.bench("10s", &["--exploratory"]);
+        let bench = scene.bench("20s", &["--exploratory"]);
         scene.fleet.signal_agent("load-2", Signal::KILL);
         let ended = bench.wait();
         scene.fleet.wait_for_agent("load-2");
@@ -141,7 +142,7 @@ fn killed_broker(scene: &Scene) -> Seen {
         let heard = AGENTS.map(|name| scene.fleet.agent_text(name).len());
         let ended = until_together(|| {
             answered = scene.target.answered();
-            let bench = scene.bench("8s", &[]);
+            let bench = scene.bench("16s", &[]);
             kill_process(scene.fleet.broker_process(), Signal::KILL).expect("it is killed");
             bench.wait()
         });
@@ -183,8 +184,8 @@ fn killed_controller(scene: &Scene) -> Seen {
     let quiet_after = scene.target.time_until_quiet();
     assert!(quiet_after < STOPPED_AFTER + MACHINE, "requests came for {quiet_after:?}");
     drop(bench);
-    let text = scene.fleet.agent_text("load-1");
-    assert!(text.contains("no message of the controller arrived for 3 s"), "{text}");
+    let stopped = "no message of the controller arrived for 3 s";
+    wait_until("the agent says why", PATIENCE, || scene.fleet.agent_text("load-1").contains(stopped));
     // What the agents measured for the killed controller is in no other result.
     let ended = until_together(|| scene.begin("4s", &[]).wait());
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());

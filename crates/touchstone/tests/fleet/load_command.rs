@@ -11,7 +11,7 @@ fn load(fleet: &Fleet, target: &Target, more: &[&str]) -> Output {
     command
         .arg("load")
         .arg(target.url() + "CLASS_128K/0.html")
-        .args(["--fleet-wait", "30s", "--clients", "6"])
+        .args(["--fleet-wait", "120s", "--clients", "6"])
         .args(more);
     command.arg("--fleet").arg(fleet.directory()).output().expect("it runs")
 }
@@ -44,6 +44,8 @@ fn a_fleet_makes_the_load_of_one_command() {
     let target = Target::start();
     let mut before = 0;
     let output = until_together(|| {
+        // Its log is written in pieces.
+        target.time_until_quiet();
         before = target.answered();
         load(&fleet, &target, &["--requests", "300", "--json", "--fail-if", "errors>0"])
     });
@@ -59,6 +61,7 @@ fn a_fleet_makes_the_load_of_one_command() {
     assert_eq!((sum("clients"), sum("total_requests")), (6, 300));
     assert_eq!(value["thresholds"][0]["kept"], true, "{}", value["thresholds"]);
     // An agent checks whether the target accepts connections, and sends no requests.
+    target.time_until_quiet();
     assert_eq!(target.answered() - before, 300);
 
     let text = until_together(|| load(&fleet, &target, &["--requests", "60", "--fail-if", "requests<1000"]));

@@ -11,6 +11,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use touchstone_fleet::Credentials;
 
 /// A short bench.
@@ -55,11 +57,26 @@ fn credentials_that_the_broker_does_not_know() {
     command.args(&words);
     fleet.spawn_agent("load-2", command);
     let refused = "refuses the credentials of load-2";
-    wait_until("the agent is refused", PATIENCE, || fleet.agent_text("load-2").contains(refused));
+    let until = Instant::now() + PATIENCE;
+    while !fleet.agent_text("load-2").contains(refused) {
+        assert!(Instant::now() < until, "the agent is not refused: {}", fleet.agent_text("load-2"));
+        sleep(Duration::from_millis(5));
+    }
     // The agent tries again, so that a controller that starts later is notified, too.
     assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2 was refused by the broker"]);
     fleet.signal_agent("load-2", Signal::TERM);
     assert_eq!(fleet.wait_for_agent("load-2"), Some(0));
+}
+
+/// Makes a program of a fleet by this script. Another process writes it: a child that another thread forks at
+/// the same time would hold a file of this process open for writing until its exec, and the kernel does not
+/// start such a program ("Text file busy").
+fn copied(from: &Path, fleet: &Fleet, script: &str) -> PathBuf {
+    let copy = fleet.path("touchstone");
+    let made = Command::new("sh").args(["-c", script, "sh"]).arg(from).arg(&copy).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a mode");
+    copy
 }
 
 #[test]
@@ -71,9 +88,9 @@ fn another_version_of_the_program() {
     let mut bytes = fs::read(program()).expect("the program");
     let places: Vec<usize> = memchr::memmem::find_iter(&bytes, own.as_bytes()).collect();
     places.iter().for_each(|place| bytes[*place..place + own.len()].copy_from_slice(other.as_bytes()));
-    let copy = fleet.path("touchstone");
-    fs::write(&copy, bytes).expect("a copy");
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let changed = fleet.path("changed");
+    fs::write(&changed, bytes).expect("a copy");
+    let copy = copied(&changed, &fleet, "cp \"$1\" \"$2\"");
     let mut command = Command::new(&copy);
     command.args(fleet.agent_arguments("127.0.0.1", "load-2", &["--allow", "127.0.0.1"]));
     fleet.spawn_agent("load-2", command);
@@ -86,11 +103,8 @@ fn another_version_of_the_program() {
 #[test]
 fn another_build_of_the_program() {
     let Some(mut fleet) = fleet() else { return };
-    let copy = fleet.path("touchstone");
-    fs::copy(program(), &copy).expect("a copy");
     // A byte after the end changes only the hash.
-    fs::OpenOptions::new().append(true).open(&copy).expect("opened").write_all(b"\n").expect("written");
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let copy = copied(Path::new(program()), &fleet, "cp \"$1\" \"$2\" && echo >> \"$2\"");
     let mut command = Command::new(&copy);
     command.args(fleet.agent_arguments("127.0.0.1", "load-2", &["--allow", "127.0.0.1"]));
     fleet.spawn_agent("load-2", command);
@@ -172,7 +186,8 @@ fn a_disk_that_fills_in_mid_mix_costs_no_result_and_the_next_mix_is_refused() {
     let Some(mut fleet) = fleet() else { return };
     let Some(disk) = SmallDisk::mount(&fleet, "4m") else { return };
     fleet.start_agent("load-2", &["--spool", disk.path()]);
-    let more = ["--sut", "limit", "--clients", "4", "--length", "6s", "--ramp-up", "0s", "--ramp-down", "0s"];
+    let more =
+        ["--sut", "limit", "--clients", "4", "--length", "15s", "--ramp-up", "0s", "--ramp-down", "0s"];
     let ended = until_together(|| {
         let _ = fs::remove_file(disk.place.join("others"));
         let mut bench = fleet.bench(&more);

@@ -19,7 +19,7 @@ use crate::support::{free_port, skipped, wait_until};
 const SUITE: &str = "webbench-1.1-static";
 const THINK_TIME: &str = "think_time_s = 0.02";
 /// How long anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A broker and its agents; all of them end when this is dropped.
 pub(crate) struct Fleet {
@@ -216,7 +216,7 @@ impl Fleet {
     fn bench_command(&self, result: &str, more: &[&str]) -> Command {
         let mut command = self.bench_words(result, more);
         if !more.contains(&"--fleet-wait") {
-            command.args(["--fleet-wait", "30s"]);
+            command.args(["--fleet-wait", "120s"]);
         }
         command.arg("--fleet").arg(self.directory());
         command

@@ -60,13 +60,14 @@ fn the_json_holds_what_scripts_rely_on() {
     let tree = Tree::standard();
     let server = Server::quick(&tree.root());
     let url = format!("http://{}/alphabet.txt?x=1", server.address());
-    let output = load(&[&url, "-c", "3", "-d", "600ms", "--ramp-up", "100ms", "--per-client", "--json"]);
+    // All connections are made in the ramp, on a busy machine too.
+    let output = load(&[&url, "-c", "3", "-d", "4s", "--ramp-up", "3s", "--per-client", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     let value = json(&output);
     assert_eq!(value["url"], Value::from(url));
     assert_eq!(number(&value, "/clients"), 3.0);
-    assert_eq!(number(&value, "/duration_s"), 0.6);
-    assert_eq!(number(&value, "/window/length_s"), 0.5);
+    assert_eq!(number(&value, "/duration_s"), 4.0);
+    assert_eq!(number(&value, "/window/length_s"), 1.0);
     for pointer in ["/rate", "/bytes", "/engine/us_per_request", "/window/requests"] {
         assert!(number(&value, pointer) > 0.0, "{pointer} in {value:#}");
     }
@@ -90,7 +91,7 @@ fn the_text_is_one_screen() {
     let tree = Tree::standard();
     let server = Server::quick(&tree.root());
     let url = format!("http://{}/alphabet.txt", server.address());
-    let output = load(&[&url, "--clients", "2", "--duration", "300ms"]);
+    let output = load(&[&url, "--clients", "2", "--duration", "1s"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     for words in [
@@ -113,13 +114,13 @@ fn errors_are_told_by_kind_and_only_a_run_without_answers_fails() {
     let tree = Tree::standard();
     let server = Server::quick(&tree.root());
     let url = format!("http://{}/nothing-here", server.address());
-    let output = load(&[&url, "--clients", "1", "--duration", "200ms"]);
+    let output = load(&[&url, "--clients", "1", "--duration", "1s"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("bad status"), "{text}");
 
     let url = format!("http://127.0.0.1:{}/", free_port());
-    let output = load(&[&url, "--clients", "1", "--duration", "200ms", "--json"]);
+    let output = load(&[&url, "--clients", "1", "--duration", "1s", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let value = json(&output);
     assert_eq!(number(&value, "/requests"), 0.0);
@@ -215,7 +216,7 @@ fn latencies_are_written_for_other_tools() {
     let output = load(&[
         &url,
         "--duration",
-        "1200ms",
+        "1900ms",
         "--clients",
         "2",
         "--think-time",
@@ -231,7 +232,7 @@ fn latencies_are_written_for_other_tools() {
     let log = std::fs::read_to_string(log).expect("the log is there");
     let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(lines.len(), 2, "{log}");
-    for (line, begin) in lines.iter().zip(["0.000,1.000,", "1.000,0.200,"]) {
+    for (line, begin) in lines.iter().zip(["0.000,1.000,", "1.000,0.900,"]) {
         let histogram = line.rsplit(',').next().unwrap_or_default();
         assert!(line.starts_with(begin) && histogram.starts_with("HISTF"), "{line}");
     }
@@ -244,18 +245,17 @@ fn latencies_are_written_for_other_tools() {
 
 #[test]
 fn an_interrupt_ends_early_and_prints() {
-    let tree = Tree::standard();
-    let server = Server::quick(&tree.root());
+    let (tree, server) = logging_server();
     let url = format!("http://{}/alphabet.txt", server.address());
-    let before = server.open_sockets();
     let child = Command::new(env!("CARGO_BIN_EXE_touchstone"))
         .args(["load", &url, "--duration", "1h", "--clients", "2", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    // Once it has connections it has also taken over the signals.
-    wait_until("the load has begun", Duration::from_secs(30), || server.open_sockets() >= before + 2);
+    // Of so many answers its two clients have received most. It has taken over the signals before the first.
+    let log = || std::fs::read_to_string(tree.beside("access.log")).unwrap_or_default();
+    wait_until("requests are answered", Duration::from_secs(60), || log().lines().count() >= 20);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("the child can be signalled");
     let output = child.wait_with_output().expect("the child ends");

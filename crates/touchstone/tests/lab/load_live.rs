@@ -181,7 +181,7 @@ fn opentelemetry_takes_the_figures_by_its_own_definitions() {
 fn a_receiver_that_is_away_is_told_and_changes_nothing() {
     let origin = origin();
     let (url, away) = (format!("http://{}/", origin.address), format!("http://127.0.0.1:{}/", free_port()));
-    let output = run(["load", &url, "--requests", "50", "--otlp", &away]);
+    let output = run(["load", &url, "--requests", "50", "--otlp", &away, "--metrics-each", "1h"]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     let said = error_lines(&output).join("\n");
     assert!(said.contains("live figures: 1 of 1 sendings failed: "), "{said}");

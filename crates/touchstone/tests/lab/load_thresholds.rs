@@ -189,7 +189,7 @@ fn answers_are_told_by_status_and_errors_by_reason_with_the_first() {
 fn a_refused_port_is_told_and_gives_no_figures_of_a_server() {
     for options in [&[][..], &["--http2"], &["--new-connections"]] {
         let url = format!("http://127.0.0.1:{}/", free_port());
-        let output = load(&[&[&url[..], "--clients", "1", "--duration", "200ms"], options].concat());
+        let output = load(&[&[&url[..], "--clients", "1", "--duration", "1s"], options].concat());
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(!text.contains("the figures are the server's"), "{options:?}: {text}");

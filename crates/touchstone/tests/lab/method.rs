@@ -15,7 +15,7 @@ fn touchstone<'w>(words: impl IntoIterator<Item = &'w str>) -> Output {
 
 /// Measures the kernel's limit, which is always available, in short mixes, and returns the result.
 fn measure(result: &Path, words: &[&str]) -> Value {
-    let times = ["--length", "600ms", "--ramp-up", "100ms", "--ramp-down", "50ms", "--no-report", "--output"];
+    let times = ["--length", "1s", "--ramp-up", "100ms", "--ramp-down", "50ms", "--no-report", "--output"];
     let before = ["bench", "webbench-1.1-static", "--sut", "limit"];
     let result_words = [result.to_str().unwrap()];
     let output = touchstone(before.iter().chain(words).chain(&times).chain(&result_words).copied());

@@ -71,7 +71,7 @@ fn a_system_is_started_watched_and_ended_over_ssh() {
     // Files and processes on the other machine were removed.
     let left = system["command"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
     assert!(!Path::new(&left).exists(), "{left}");
-    wait_until("the system has ended", Duration::from_secs(30), || processes_with(&left) == 0);
+    wait_until("the system has ended", Duration::from_secs(60), || processes_with(&left) == 0);
 
     // A system that is not there is refused before anything starts, with what to do.
     let definition = place.path().join("odd.toml");

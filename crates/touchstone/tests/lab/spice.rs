@@ -46,7 +46,7 @@ fn bench(place: &Path, suite: &str, systems: &str) -> (Output, Value) {
 const LONGEST_MS: u64 = 30_000;
 
 /// Whether there is a mix without a single answer, good or bad.
-fn counted_nothing(result: &Value) -> bool {
+pub(crate) fn counted_nothing(result: &Value) -> bool {
     let mixes =
         result["systems"].as_array().unwrap().iter().flat_map(|system| system["mixes"].as_array().unwrap());
     let none = |errors: &Value| errors.as_object().unwrap().values().all(|count| count.as_u64() == Some(0));

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::spice::has_java;
+use crate::spice::{counted_nothing, has_java};
 use crate::support::skipped;
 use serde_json::Value;
 use touchstone_lab::result::ResultFile;
@@ -32,18 +32,32 @@ fn can_compile() -> bool {
 
 /// Runs a suite for a second, and checks that every measured system answered correctly.
 fn run(suite: &str, systems: &str, clients: &str) -> Value {
+    run_until(suite, systems, clients, |result| !counted_nothing(result))
+}
+
+/// The same; if a busy machine counts too little in a second, longer mixes are run.
+fn run_until(suite: &str, systems: &str, clients: &str, is_enough: impl Fn(&Value) -> bool) -> Value {
     let place = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
-        .args(["bench", suite, "--quick", "--sut", systems, "--clients", clients])
-        .args(["--length", "1s", "--ramp-up", "100ms", "--ramp-down", "50ms", "--output"])
-        .arg(place.path().join("result"))
-        .env("TOUCHSTONE_CACHE", place.path().join("cache"))
-        .env_remove("TOUCHSTONE_PROGRAMS")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{suite}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = fs::read_to_string(place.path().join("result/result.json")).unwrap();
-    let result: Value = serde_json::from_str(&text).unwrap();
+    let measure = |seconds: u64| -> Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+            .args(["bench", suite, "--quick", "--sut", systems, "--clients", clients])
+            .args(["--length", &format!("{seconds}s"), "--ramp-up", "100ms", "--ramp-down", "50ms"])
+            .arg("--output")
+            .arg(place.path().join(format!("result-{seconds}")))
+            .env("TOUCHSTONE_CACHE", place.path().join("cache"))
+            .env_remove("TOUCHSTONE_PROGRAMS")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{suite}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = fs::read_to_string(place.path().join(format!("result-{seconds}/result.json"))).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let mut result = measure(1);
+    for seconds in [5, 25] {
+        if !is_enough(&result) {
+            result = measure(seconds);
+        }
+    }
     for system in result["systems"].as_array().unwrap() {
         for mix in system["mixes"].as_array().unwrap() {
             assert!(mix["requests"].as_u64().unwrap() > 0, "{suite}: {}: {mix}", system["name"]);
@@ -125,11 +139,17 @@ fn tls_is_counted_in_the_window(result: &Value) {
 fn handshakes_are_full_or_resumed_as_the_suite_says() {
     let systems = systems();
     for (suite, resumed_share) in [("tls-full", 0.0), ("tls-resumed", 1.0)] {
-        let result = run(suite, systems, "4");
+        let handshakes = |system: &Value| {
+            let counts = &system["mixes"][0]["tls_handshakes"];
+            (counts["full"].as_f64().unwrap_or(0.0), counts["resumed"].as_f64().unwrap_or(0.0))
+        };
+        let many = |system: &Value| handshakes(system).0 + handshakes(system).1 >= 40.0;
+        let result =
+            run_until(suite, systems, "4", |result| result["systems"].as_array().unwrap().iter().all(many));
         assert_eq!(measured(&result), systems.split(',').count());
         for system in result["systems"].as_array().unwrap() {
             let counts = &system["mixes"][0]["tls_handshakes"];
-            let (full, resumed) = (counts["full"].as_f64().unwrap(), counts["resumed"].as_f64().unwrap());
+            let (full, resumed) = handshakes(system);
             // The first connections have no session to resume.
             assert!((resumed / (full + resumed) - resumed_share).abs() < 0.2, "{}: {counts}", system["name"]);
         }
@@ -163,6 +183,34 @@ fn the_same_objects_and_single_answers_come_over_http_3() {
 
 #[test]
 fn rates_that_are_stated_are_told_by_what_was_carried_and_hold_on_verification() {
+    // On a machine that stands still for a moment the sums of so short a run may not agree; if they are
+    // wrong, they are wrong in every run.
+    let mut tried = Vec::new();
+    loop {
+        let (is_verified, words) = measured_at_rates();
+        if is_verified {
+            break;
+        }
+        assert!(words.contains("sums do not come out right") && tried.len() < 5, "{tried:#?}{words}");
+        tried.push(words);
+    }
+    for (arguments, reason) in [
+        (&["--rate", "5,5"][..], "names 5 twice"),
+        (&["--rate", "5", "--clients", "1,2"], "--clients is one number"),
+        (&["--rate", "0"], "above 0"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+            .args(["bench", "webbench-1.1-static", "--quick"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{arguments:?}: {said}");
+    }
+}
+
+/// Measures at two rates; returns whether the result is verified, and what is said of it.
+fn measured_at_rates() -> (bool, String) {
     let place = tempfile::tempdir().unwrap();
     let result = place.path().join("result");
     let systems = systems();
@@ -192,21 +240,8 @@ fn rates_that_are_stated_are_told_by_what_was_carried_and_hold_on_verification()
         .arg(&result)
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&verified.stdout);
-    assert!(verified.status.success(), "{words} {}", String::from_utf8_lossy(&verified.stderr));
-    for (arguments, reason) in [
-        (&["--rate", "5,5"][..], "names 5 twice"),
-        (&["--rate", "5", "--clients", "1,2"], "--clients is one number"),
-        (&["--rate", "0"], "above 0"),
-    ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
-            .args(["bench", "webbench-1.1-static", "--quick"])
-            .args(arguments)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(reason), "{arguments:?}: {said}");
-    }
+    let words = [&verified.stdout[..], &verified.stderr].concat();
+    (verified.status.success(), String::from_utf8_lossy(&words).into_owned())
 }
 
 #[test]

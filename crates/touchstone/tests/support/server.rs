@@ -20,8 +20,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Client, Response, wait_until};
 
-/// Far longer than anything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than anything takes on a busy machine, a start that compiles components and a whole command
+/// too.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Far longer than a stop takes on a busy machine, and shorter than the server waits for requests under way
 /// (`drain_timeout`, 30 seconds by default): a stop that waits for the timeout must not pass.

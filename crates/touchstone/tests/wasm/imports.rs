@@ -125,8 +125,8 @@ fn output_is_logged_up_to_its_limit() {
 fn waiting_has_a_limit_of_its_own() {
     let tree = Tree::empty();
     // Waiting is no computing.
-    let server = start(&tree, "computing_timeout = \"100ms\"");
-    assert_eq!(get(&server, "/wait/1000"), Ok("waited".to_string()));
+    let server = start(&tree, "computing_timeout = \"500ms\"");
+    assert_eq!(get(&server, "/wait/1500"), Ok("waited".to_string()));
     let server = start(&tree, "answer_timeout = \"2s\"");
     assert_eq!(server.get("/wait/600000").status, 504);
     server.wait_for_error_line("the reason", |line| line.contains("within answer_timeout"));

@@ -160,7 +160,7 @@ fn spent(
     let origin = origin(origin_directory, origin_port).unwrap();
     let origin_address = SocketAddr::from(([127, 0, 0, 1], origin_port));
     for address in [origin_address, address] {
-        wait_until("it listens", Duration::from_secs(20), || Client::try_connect(address).is_ok());
+        wait_until("it listens", Duration::from_secs(60), || Client::try_connect(address).is_ok());
     }
     // Everything that is made only once exists after this.
     ask(address, 0..PIPELINED);

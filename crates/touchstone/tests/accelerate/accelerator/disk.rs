@@ -101,7 +101,7 @@ fn after_kill_9_every_byte_is_right_and_the_cache_is_warm() {
                 });
             }
             // In the middle of writing, at another point each time.
-            wait_until("some more are asked for", Duration::from_secs(30), || {
+            wait_until("some more are asked for", Duration::from_secs(60), || {
                 next.load(Ordering::SeqCst) >= asked + 40 + round * 13 % 50
             });
             server.signal(Signal::KILL);

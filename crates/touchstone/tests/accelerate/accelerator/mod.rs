@@ -145,7 +145,7 @@ fn a_thousand_clients_are_one_request_and_all_get_it_as_it_comes() {
         stream
     };
     let mut clients: Vec<TcpStream> = (0..CLIENTS).map(ask).collect();
-    wait_until("the origin is asked", Duration::from_secs(30), || origin.count("/slow") == 1);
+    wait_until("the origin is asked", Duration::from_secs(60), || origin.count("/slow") == 1);
     to_origin.send(()).unwrap();
     for client in &mut clients {
         let mut received = Vec::new();
@@ -179,7 +179,7 @@ fn the_fetch_goes_on_when_its_first_client_leaves() {
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
     let mut first = server.connect();
     first.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait_until("the origin is asked", Duration::from_secs(20), || origin.count("/a") == 1);
+    wait_until("the origin is asked", Duration::from_secs(60), || origin.count("/a") == 1);
     let mut second = server.connect();
     second.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     // The second must be waiting before the first goes: it is, once the server has answered one that arrived
@@ -259,7 +259,7 @@ fn a_stale_answer_is_validated_in_the_background() {
     assert_eq!(text(&get(&server, "/a", "")), "body");
     let stale = get(&server, "/a", "");
     assert_eq!((text(&stale), stale.field("x-version")), ("body".to_string(), None));
-    wait_until("the stored head is renewed", Duration::from_secs(20), || {
+    wait_until("the stored head is renewed", Duration::from_secs(60), || {
         let renewed = get(&server, "/a", "Cache-Control: only-if-cached\r\n");
         assert_eq!((renewed.status, text(&renewed)), (200, "body".to_string()));
         renewed.field("x-version").is_some()

@@ -145,7 +145,7 @@ fn a_failed_fetch_fails_only_the_request_that_caused_it() {
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
     let mut first = server.connect();
     first.send("GET /a HTTP/1.1\r\nHost: a\r\nX-Bad: 1\r\n\r\n");
-    wait_until("the origin is asked", Duration::from_secs(20), || origin.count("/a") == 1);
+    wait_until("the origin is asked", Duration::from_secs(60), || origin.count("/a") == 1);
     let mut second = server.connect();
     second.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     // The second is waiting once the server, which has one core, has answered a request that arrived later.

@@ -47,6 +47,7 @@ fn who_takes_them_gets_them_with_a_hit_as_well() {
     assert_eq!(origin.count("/a"), 1);
     server.stop();
     let server = start();
+    server.wait_for_error_line("the directory is looked through", |line| line.contains("found on disk"));
     assert!(whole(&server, "TE: trailers\r\n").ends_with(chunked));
     assert_eq!(origin.count("/a"), 1, "it was not on disk");
 }

@@ -133,10 +133,16 @@ fn retries_have_a_budget() {
     let never = format!("{health}[site.route.proxy.retry]\nattempts = 0\n");
     assert_eq!(proxy(&tree, &to(&[&bad, &good], &["", "backup"]), &never).get("/app/").status, 502);
     let server = proxy(&tree, &to(&[&bad, &good], &["", "backup"]), health);
-    // Ten retries a second are free, and five requests earn one more.
-    let statuses: Vec<u16> = (0..200).map(|_| server.get("/app/").status).collect();
-    assert_eq!(statuses[0], 200);
-    assert!(statuses.contains(&502) && requests.load(Ordering::SeqCst) >= 200, "{statuses:?}");
+    assert_eq!(server.get("/app/").status, 200);
+    // Ten retries a second are free, and five requests earn one more: all clients together ask more often on
+    // a slow machine too.
+    let one_client = || (0..25).map(|_| server.get("/app/").status).collect::<Vec<u16>>();
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..16).map(|_| scope.spawn(one_client)).collect();
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    });
+    assert!(statuses.iter().all(|status| [200, 502].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&502) && requests.load(Ordering::SeqCst) >= 400, "{statuses:?}");
 }
 
 #[test]
@@ -165,7 +171,7 @@ fn one_that_alone_gives_errors_is_left_alone() {
     let health = "[site.route.proxy.health]\noutlier_requests = 5\nwindow = \"60s\"\n";
     let keys = format!("{}balance = \"round_robin\"\n", to(&[&bad, &good], &[]));
     let server = proxy(&tree, &keys, health);
-    wait_until("the bad one is found out", Duration::from_secs(20), || {
+    wait_until("the bad one is found out", Duration::from_secs(60), || {
         server.get("/app/");
         server.error_text().contains("most of its answers are server errors")
     });
@@ -221,13 +227,13 @@ fn checks_begin_before_the_first_request() {
     let server = proxy(&tree, &keys, check);
     server.wait_for_error_line("one is out", |line| line.contains("fails its checks"));
     // Each origin is checked separately.
-    wait_until("the other is asked", std::time::Duration::from_secs(20), || checked.connections() > 0);
+    wait_until("the other is asked", std::time::Duration::from_secs(60), || checked.connections() > 0);
     // The origins of the next configuration too, if its settings for them differ.
     let path = tree.beside("touchstone.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"/health\"", "\"/well\"")).unwrap();
     server.signal(rustix::process::Signal::HUP);
-    wait_until("it is found again", std::time::Duration::from_secs(20), || {
+    wait_until("it is found again", std::time::Duration::from_secs(60), || {
         server.error_text().matches(&format!("{dead} fails its checks")).count() == 2
     });
 }

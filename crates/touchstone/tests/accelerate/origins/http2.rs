@@ -316,7 +316,7 @@ fn our_own_server_is_an_origin_of_http_2() {
     }
     // The client leaves, and its connection with it.
     drop(origin);
-    wait_until("it is gone", Duration::from_secs(10), || server.get("/app/long.bin").status == 502);
+    wait_until("it is gone", Duration::from_secs(60), || server.get("/app/long.bin").status == 502);
 }
 
 #[test]

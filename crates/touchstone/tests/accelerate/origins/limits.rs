@@ -3,12 +3,15 @@
 use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::{proxy, repeating, say, to};
 use crate::support::{AnswerTo, Client, Origin, Server, Tree, read_head, wait_until};
+
+/// Far longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An origin that answers slowly, and notes how many requests it had at a time.
 pub(super) fn slow(most: &Arc<AtomicUsize>) -> Origin {
@@ -23,12 +26,54 @@ pub(super) fn slow(most: &Arc<AtomicUsize>) -> Origin {
     })
 }
 
-fn at_once(server: &Server, count: usize) -> Vec<u16> {
+/// An origin that answers no request before it is let go.
+struct Held {
+    origin: Origin,
+    begun: Arc<AtomicUsize>,
+    is_let_go: Arc<AtomicBool>,
+}
+
+impl Held {
+    fn start() -> Held {
+        let (begun, is_let_go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, goes) = (begun.clone(), is_let_go.clone());
+        let origin = Origin::start(move |stream| {
+            while read_head(stream).is_some() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                while !goes.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                say(stream, "held");
+            }
+        });
+        Held { origin, begun, is_let_go }
+    }
+
+    /// Sends so many requests that it has then, all of them under way.
+    fn occupied_by(&self, server: &Server, count: usize) -> Vec<Client> {
+        let clients = asking(server, count);
+        wait_until("its requests are there", PATIENCE, || self.begun.load(Ordering::SeqCst) >= count);
+        clients
+    }
+
+    /// Answers those requests, which must succeed.
+    fn let_go(&self, mut clients: Vec<Client>) {
+        self.is_let_go.store(true, Ordering::SeqCst);
+        assert!(clients.iter_mut().all(|client| client.answer().status == 200));
+    }
+}
+
+/// Clients that have sent a request each.
+fn asking(server: &Server, count: usize) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    clients.iter_mut().map(|client| client.answer().status).collect()
+    clients
+}
+
+fn at_once(server: &Server, count: usize) -> Vec<u16> {
+    asking(server, count).iter_mut().map(|client| client.answer().status).collect()
 }
 
 #[test]
@@ -40,30 +85,36 @@ fn connections_are_limited_for_all_cores_and_waited_for() {
     assert!(at_once(&server, 12).iter().all(|status| *status == 200));
     assert!(most.load(Ordering::SeqCst) <= 2 && origin.connections() <= 2, "{}", origin.connections());
     // No request may wait: a request beyond the limit is refused at once.
-    let strict = proxy(&tree, &format!("{}connections = 1\nqueue = 0\n", to(&[&origin], &[])), "");
-    let statuses = at_once(&strict, 6);
-    assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
-    let answer = strict.get("/app/");
-    assert!(answer.status == 200, "it is free again");
-    let impatient =
-        proxy(&tree, &format!("{}connections = 1\nqueue_timeout = \"50ms\"\n", to(&[&origin], &[])), "");
-    assert!(at_once(&impatient, 6).contains(&503));
+    for keys in ["queue = 0", "queue_timeout = \"50ms\""] {
+        let held = Held::start();
+        let strict = proxy(&tree, &format!("{}connections = 1\n{keys}\n", to(&[&held.origin], &[])), "");
+        let first = held.occupied_by(&strict, 1);
+        assert_eq!(at_once(&strict, 5), [503; 5], "{keys}");
+        held.let_go(first);
+        assert_eq!(strict.get("/app/").status, 200, "{keys}: it is free again");
+    }
 }
 
 #[test]
 fn requests_under_way_are_limited_and_go_elsewhere() {
-    let most = Arc::new(AtomicUsize::new(0));
-    let origin = slow(&most);
     let tree = Tree::standard();
-    let server = proxy(&tree, &format!("{}requests = 3\n", to(&[&origin], &[])), "");
-    let statuses = at_once(&server, 12);
-    assert!(most.load(Ordering::SeqCst) <= 3);
-    assert!(statuses.contains(&503) && statuses.contains(&200), "{statuses:?}");
-    let spare = super::saying("spare");
-    let server = proxy(&tree, &format!("{}requests = 3\n", to(&[&origin, &spare], &["", "backup"])), "");
+    let held = Held::start();
+    let server = proxy(&tree, &format!("{}requests = 3\n", to(&[&held.origin], &[])), "");
+    let first = held.occupied_by(&server, 3);
+    assert_eq!(at_once(&server, 9), [503; 9]);
+    held.let_go(first);
+    assert_eq!(held.begun.load(Ordering::SeqCst), 3);
+    assert_eq!(server.get("/app/").status, 200, "it is free again");
+    let (held, spare) = (Held::start(), super::saying("spare"));
+    let keys = format!("{}requests = 3\n", to(&[&held.origin, &spare], &["", "backup"]));
+    let server = proxy(&tree, &keys, "");
     // The limit holds for each origin.
-    assert!(at_once(&server, 6).iter().all(|status| *status == 200));
-    assert!(most.load(Ordering::SeqCst) <= 3 && spare.connections() > 0);
+    let first = held.occupied_by(&server, 3);
+    for _ in 0..6 {
+        assert_eq!(server.get("/app/").body, b"spare");
+    }
+    held.let_go(first);
+    assert_eq!(held.begun.load(Ordering::SeqCst), 3);
 }
 
 #[test]

@@ -203,7 +203,9 @@ fn bodies_that_lie_or_stall_are_never_made_whole() {
     let stalling = Origin::start(|stream| {
         while let Some(head) = read_head(stream) {
             let length = if head.contains("/app/long") { 1_000_000 } else { 100 };
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nbeginning").unwrap();
+            // In one piece: what comes in several may pause for longer than the server waits.
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nbeginning");
+            stream.write_all(answer.as_bytes()).unwrap();
         }
     });
     let keys = format!("{}idle_timeout = \"200ms\"\n", to(&[&stalling], &[]));

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::{Attack, Bytes, PATIENCE, connect, read_until_the_end};
+use super::{Attack, Bytes, PATIENCE, connect, read_until_the_end, wait_until_given_up};
 use crate::support::Server;
 
 const CONNECTIONS: usize = 40;
@@ -120,8 +120,7 @@ pub(super) const ATTACKS: &[Attack] = &[
             let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n";
             streams.iter_mut().for_each(|stream| stream.write_all(request).expect("it is sent"));
             let sent = (request.len() * streams.len()) as u64;
-            // Not read until the server has given up; what is in the kernel's buffers is read then.
-            std::thread::sleep(Duration::from_secs(3));
+            wait_until_given_up(&streams);
             let bytes = until_all_end(streams, Bytes { sent, received: 0 });
             assert!(bytes.received < (8 << 20) * CONNECTIONS as u64 / 2, "the files were sent nevertheless");
             bytes

@@ -9,7 +9,7 @@ use touchstone_http::h2::frame::{self, Frame, FrameHeader, FrameType, HEADER_BYT
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::settings::SettingId;
 
-use super::{Attack, Bytes, PATIENCE, connect, read_until_the_end};
+use super::{Attack, Bytes, PATIENCE, connect, read_until_the_end, wait_until_given_up};
 use crate::support::Server;
 
 /// Far more of anything than a connection may have.
@@ -484,7 +484,7 @@ fn unread_answers(server: &Server) -> Bytes {
         put_request_for("/large.bin", 1 + 2 * number, true, &mut out);
     }
     stream.write_all(&out).expect("it is sent");
-    std::thread::sleep(Duration::from_secs(3));
+    wait_until_given_up(std::slice::from_ref(&stream));
     let received = read_until_the_end(&mut stream);
     assert!(received < 100 << 20, "all of it was sent");
     Bytes { sent: out.len() as u64, received }

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt};
@@ -85,7 +85,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         protocol: "QUIC",
         name: "first packets from forged addresses (amplification)",
         limit: "three times the received bytes, until the address is validated",
-        make: |server| greet(server, 20).0,
+        make: |server| greet(server, 20, |_| true).0,
     },
     Attack {
         protocol: "QUIC",
@@ -261,9 +261,9 @@ async fn slow_requests(connection: &Connection) {
 
 /// Runs each stream in turn again and again, until all have ended.
 async fn until_none_is_left<S>(mut streams: Vec<S>, mut turn: impl AsyncFnMut(S) -> Option<S>) {
-    let until = std::time::Instant::now() + PATIENCE;
+    let until = Instant::now() + PATIENCE;
     while !streams.is_empty() {
-        assert!(std::time::Instant::now() < until, "{} streams are still there", streams.len());
+        assert!(Instant::now() < until, "{} streams are still there", streams.len());
         tokio::time::sleep(Duration::from_millis(30)).await;
         let mut left = Vec::new();
         for stream in streams {
@@ -325,8 +325,19 @@ fn tiny_windows(server: &Server) -> Bytes {
 }
 
 async fn unread_answers(connection: &Connection) {
-    let streams = large_requests(connection, 50).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut streams = large_requests(connection, 50).await;
+    // None of them is read before the server has given one of them up.
+    let until = Instant::now() + PATIENCE;
+    'waiting: loop {
+        assert!(Instant::now() < until, "no answer is given up");
+        for receive in &mut streams {
+            let reset = tokio::time::timeout(Duration::from_millis(1), receive.received_reset()).await;
+            if matches!(reset, Ok(Ok(Some(_)) | Err(_))) {
+                break 'waiting;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let (mut received, mut broken) = (0, 0);
     for mut receive in streams {
         let read = tokio::time::timeout(PATIENCE, receive.read_to_end(16 << 20)).await.expect("an end");
@@ -340,15 +351,16 @@ async fn unread_answers(connection: &Connection) {
 
 /// Greetings from many addresses: the server answers some, and requires the others to prove their address.
 fn broken_handshakes(server: &Server) -> Bytes {
-    let (bytes, answers) = greet(server, 300);
     // The packets of that kind have this type in their first byte (RFC 9000 section 17.2.5).
-    let is_retry = |answer: &Vec<u8>| answer.first().is_some_and(|first| first & 0xb0 == 0xb0);
-    assert!(answers.iter().flatten().any(is_retry), "each greeting was answered by a handshake");
+    let is_retry = |answer: &[u8]| answer.first().is_some_and(|first| first & 0xb0 == 0xb0);
+    let (bytes, has_retry) = greet(server, 300, is_retry);
+    assert!(has_retry, "each greeting was answered by a handshake");
     bytes
 }
 
-/// Clients that send their greetings, and never anything more; with all that each of them gets.
-fn greet(server: &Server, clients: u64) -> (Bytes, Vec<Vec<Vec<u8>>>) {
+/// Clients that send their greetings, and never anything more. Also whether one of them has got a datagram of
+/// this kind, which is waited for.
+fn greet(server: &Server, clients: u64, is_wanted: impl Fn(&[u8]) -> bool) -> (Bytes, bool) {
     let (mut bytes, hello, mut sent) = (Bytes::default(), hello(), 0);
     let greet = |id| {
         let socket = udp();
@@ -362,13 +374,23 @@ fn greet(server: &Server, clients: u64) -> (Bytes, Vec<Vec<Vec<u8>>>) {
         socket
     };
     let sockets: Vec<UdpSocket> = (0..clients).map(greet).collect();
-    // The server repeats what it has sent, in longer and longer pauses.
-    let mut answers = Vec::new();
-    for (number, socket) in sockets.iter().enumerate() {
-        // Until there is a pause at the first and the last; then at all of them.
-        let is_between = number > 0 && number + 1 < sockets.len();
-        socket.set_nonblocking(is_between).expect("it can be set");
-        answers.push(received_by(socket));
+    // The server repeats what it has sent, in longer and longer pauses: until there is one after the answer.
+    let mut answers = vec![Vec::new(); sockets.len()];
+    let (until, mut last) = (Instant::now() + PATIENCE, Instant::now());
+    loop {
+        for (socket, answer) in sockets.iter().zip(&mut answers) {
+            socket.set_nonblocking(true).expect("it can be set");
+            let more = received_by(socket);
+            if !more.is_empty() {
+                last = Instant::now();
+            }
+            answer.extend(more);
+        }
+        let is_there = answers.iter().flatten().any(|answer: &Vec<u8>| is_wanted(answer));
+        if is_there && last.elapsed() > PAUSE || Instant::now() > until {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     for answer in &answers {
         let received = length_of(answer);
@@ -376,7 +398,7 @@ fn greet(server: &Server, clients: u64) -> (Bytes, Vec<Vec<Vec<u8>>>) {
         bytes.received += received;
     }
     assert!(bytes.received > 0, "no greeting is answered");
-    (bytes, answers)
+    (bytes, answers.iter().flatten().any(|answer| is_wanted(answer)))
 }
 
 /// A first packet, as a client with this connection id sends it: a CRYPTO frame, and padding.
@@ -414,9 +436,12 @@ const HEADER_LENGTH: usize = 1 + 4 + 9 + 9 + 1 + 2 + 4;
 /// That of AES-128-GCM.
 const TAG_LENGTH: usize = 16;
 
+/// A time without datagrams, after which no more are waited for.
+const PAUSE: Duration = Duration::from_millis(700);
+
 fn udp() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_millis(700))).expect("a timeout");
+    socket.set_read_timeout(Some(PAUSE)).expect("a timeout");
     socket
 }
 

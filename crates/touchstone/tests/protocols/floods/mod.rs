@@ -79,7 +79,7 @@ fn server(tree: &Tree) -> Server {
     let route = "[[site.route]]\npath = \"/cgi/\"\ncgi = { directory = \"cgi\" }\n";
     let text = format!(
         "[server]\ncores = 1\n\
-         [limits]\nheader_timeout = \"500ms\"\nkeep_alive_timeout = \"500ms\"\nstall_timeout = \"500ms\"\n\
+         [limits]\nheader_timeout = \"1s\"\nstall_timeout = \"1s\"\nkeep_alive_timeout = \"30s\"\n\
          http3_unvalidated_handshakes = 16\n\
          [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {0:?}\n{route}\
          [[site]]\nlisten = [\"127.0.0.1:{1}\"]\nroot = {0:?}\ndevelopment_certificate = true\n\
@@ -98,6 +98,31 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
     stream
+}
+
+/// Waits, without reading, until the server has closed these connections. What is in the kernel's buffers can
+/// still be read.
+fn wait_until_given_up(streams: &[TcpStream]) {
+    let port = |address: std::io::Result<SocketAddr>| address.expect("it is connected").port();
+    // The server's ends, as the kernel lists them, with their states: TCP_ESTABLISHED and TCP_CLOSE_WAIT.
+    let ends: Vec<[String; 2]> = streams
+        .iter()
+        .map(|stream| {
+            [port(stream.peer_addr()), port(stream.local_addr())].map(|port| format!(":{port:04X}"))
+        })
+        .collect();
+    wait_until("the server gives up", PATIENCE, || {
+        let table = fs::read_to_string("/proc/net/tcp").expect("the kernel lists sockets");
+        let is_held = |end: &[String; 2], columns: &[&str]| {
+            columns[1].ends_with(&end[0])
+                && columns[2].ends_with(&end[1])
+                && ["01", "08"].contains(&columns[3])
+        };
+        table.lines().skip(1).all(|line| {
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            !ends.iter().any(|end| is_held(end, &columns))
+        })
+    });
 }
 
 /// Reads until the server has ended the connection, which it must do; returns the number of received bytes.

@@ -4,15 +4,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-use super::{Attack, Bytes, cost, read_until_the_end};
-use crate::support::Server;
+use super::{Attack, Bytes, PATIENCE, cost, read_until_the_end};
+use crate::support::{Server, wait_until};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
@@ -267,6 +266,12 @@ fn tiny_records(server: &Server) -> Bytes {
     bytes
 }
 
+/// Whether a child process, which is not waited for yet, has ended.
+fn has_ended(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z'))
+}
+
 fn renegotiation(server: &Server) -> Bytes {
     let address = server.announced_addresses()[1].to_string();
     let child = Command::new("openssl")
@@ -280,9 +285,10 @@ fn renegotiation(server: &Server) -> Bytes {
         return Bytes::default();
     };
     let mut input = child.stdin.take().expect("stdin is piped");
-    std::thread::sleep(Duration::from_millis(300));
+    // It is read when the handshake is complete.
     let _ = input.write_all(b"R\n");
-    std::thread::sleep(Duration::from_millis(300));
+    // The client ends with the connection: its input must not end before that.
+    wait_until("the client ends", PATIENCE, || has_ended(child.id()));
     cost::note_helper(child.id());
     drop(input);
     let output = child.wait_with_output().expect("it ends");

@@ -77,7 +77,7 @@ fn all_versions_find_the_same_answers_ready() {
     }
     let lines = || fs::read_to_string(&log).unwrap_or_default();
     let all = CASES.len() * VERSIONS.len() * 2;
-    wait_until("all requests are logged", Duration::from_secs(20), || lines().lines().count() == all);
+    wait_until("all requests are logged", Duration::from_secs(60), || lines().lines().count() == all);
     let text = lines();
     let lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();

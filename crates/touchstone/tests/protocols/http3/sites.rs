@@ -102,7 +102,7 @@ fn a_renewed_certificate_is_shown() {
     let server = Server::configured(tree.around(), &text);
     assert_eq!(client.connect("before", &server)["certificate"], "CN=one");
     make_certificate("two", &certificate, &key);
-    wait_until("the new certificate", std::time::Duration::from_secs(20), || {
+    wait_until("the new certificate", std::time::Duration::from_secs(60), || {
         client.connect("after", &server)["certificate"] == "CN=two"
     });
     assert_eq!(client.get("before", "/alphabet.txt").status(), 200);
@@ -160,7 +160,7 @@ fn a_reload_switches_it_on_and_off() {
     let reload = |http3: bool, more: &str, times: usize| {
         fs::write(tree.around().join("touchstone.toml"), with(http3, more)).expect("it is written");
         server.signal(Signal::HUP);
-        wait_until("the configuration is applied", std::time::Duration::from_secs(20), || {
+        wait_until("the configuration is applied", std::time::Duration::from_secs(60), || {
             server.error_text().matches("applied").count() == times
         });
     };

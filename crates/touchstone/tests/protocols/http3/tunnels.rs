@@ -62,7 +62,7 @@ fn echo() -> (String, Receiver<String>) {
 
 /// A server with short times and a small limit for bodies, none of which is for tunnels.
 fn server_before(tree: &Tree, origin: &str) -> Option<(Server, Client)> {
-    let limits = "[limits]\nbody_bytes = '1KiB'\nkeep_alive_timeout = '1s'\nstall_timeout = '1s'\n";
+    let limits = "[limits]\nbody_bytes = '1KiB'\nkeep_alive_timeout = '3s'\nstall_timeout = '3s'\n";
     let route = format!(
         "development_certificate = true\n[[site.route]]\npath = \"/app/\"\n\
          proxy = {{ to = \"http://{origin}\" }}\n"
@@ -115,7 +115,7 @@ fn a_websocket_passes_in_both_directions() {
     let long = "x".repeat(3000);
     client.run(json!({"do": "data", "name": "a", "stream": stream, "text": long}));
     assert_eq!(so_far(&mut client, stream, 3005).1.len(), 3005);
-    client.run(json!({"do": "pause", "name": "a", "seconds": 3}));
+    client.run(json!({"do": "pause", "name": "a", "seconds": 7}));
     client.run(json!({"do": "data", "name": "a", "stream": stream, "text": "end"}));
     let (_, body, answer) = so_far(&mut client, stream, usize::MAX >> 2);
     assert!(body.ends_with("xend") && answer["ended"] == true && answer["reset"].is_null(), "{answer}");

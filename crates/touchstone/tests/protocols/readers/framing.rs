@@ -192,7 +192,7 @@ impl Rig {
         let mut seen = Vec::new();
         let last = self.cases.len() - 1;
         // A program may write its record after its answer.
-        wait_until(self.recorder.name, Duration::from_secs(20), || {
+        wait_until(self.recorder.name, Duration::from_secs(60), || {
             seen.extend(self.recorder.take());
             let is_seen = |number: usize| seen.iter().any(|request| self.number_of(request) == Some(number));
             let mut arriving = (0..=last).filter(|number| matches!(self.cases[*number].1, Body(_)));

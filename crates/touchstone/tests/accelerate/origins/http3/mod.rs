@@ -15,7 +15,7 @@ use http::Request;
 
 use super::http2::{runtime, send};
 use super::{proxy, text};
-use crate::support::{AnswerTo, Client, Response, Server, Tree, bytes_of, run, wait_until};
+use crate::support::{AnswerTo, Client, Response, Server, Tree, bytes_of, free_port, run, wait_until};
 use origin::Http3Origin;
 
 /// Any certificate is good.
@@ -148,20 +148,21 @@ fn a_connection_that_ends_is_left_for_a_new_one() {
 fn a_body_that_breaks_off_is_never_whole() {
     let origin = Http3Origin::start();
     let tree = Tree::standard();
-    let server = before(&tree, &origin, "idle_timeout = \"300ms\"\n");
-    for (path, why) in [
-        ("/app/breaks", "its stream was reset: H3_INTERNAL_ERROR"),
-        ("/app/breaks-connection", "it closed the connection: H3_INTERNAL_ERROR"),
-        ("/app/short", "shorter than its Content-Length"),
-        ("/app/stalls", "no further bytes were received within 0.3 s"),
+    let patient = before(&tree, &origin, "");
+    let hasty = before(&tree, &origin, "idle_timeout = \"300ms\"\n");
+    for (server, path, why) in [
+        (&patient, "/app/breaks", "its stream was reset: H3_INTERNAL_ERROR"),
+        (&patient, "/app/breaks-connection", "it closed the connection: H3_INTERNAL_ERROR"),
+        (&patient, "/app/short", "shorter than its Content-Length"),
+        (&hasty, "/app/stalls", "no further bytes were received within 0.3 s"),
     ] {
         let mut client = server.connect();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let (bytes, _) = client.read_to_end();
         assert!(!bytes.ends_with(b"0\r\n\r\n"), "{path}: {}", crate::support::shown(&bytes));
         server.wait_for_error_line(why, |line| line.contains("broke off") && line.contains(why));
+        assert_eq!(patient.get("/app/").status, 200, "after {path}");
     }
-    assert_eq!(server.get("/app/").status, 200);
 }
 
 #[test]
@@ -194,7 +195,8 @@ fn time_limits_hold() {
     let server = before(&tree, &origin, "response_timeout = \"300ms\"\n");
     assert_eq!(server.get("/app/silent").status, 504);
     server.wait_for_error_line("why", |line| line.contains("no response was received within 0.3 s"));
-    assert_eq!(server.get("/app/").status, 200);
+    // On a busy machine an immediate answer may be late, too.
+    wait_until("another request is answered", Duration::from_secs(60), || server.get("/app/").status == 200);
     let server = before(&tree, &origin, "total_timeout = \"300ms\"\n");
     assert_eq!(server.get("/app/silent").status, 504);
 }
@@ -237,11 +239,11 @@ fn where_udp_does_not_pass_another_origin_answers() {
     // Datagrams come there, and nothing comes back.
     let hole = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let tree = Tree::standard();
-    let keys = |more: &str| {
+    let keys = |more: &str, patience: &str| {
         let address = hole.local_addr().unwrap();
-        format!("to = [\"https://{address}\"{more}]\nversion = \"3\"\nconnect_timeout = \"300ms\"\n")
+        format!("to = [\"https://{address}\"{more}]\nversion = \"3\"\nconnect_timeout = \"{patience}\"\n")
     };
-    let alone = proxy(&tree, &keys(""), INSECURE);
+    let alone = proxy(&tree, &keys("", "300ms"), INSECURE);
     let mut clients: Vec<Client> = (0..50).map(|_| alone.connect()).collect();
     clients.iter_mut().for_each(|client| client.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert!(clients.iter_mut().all(|client| client.answer().status == 504));
@@ -251,7 +253,8 @@ fn where_udp_does_not_pass_another_origin_answers() {
     });
     let origin = Http3Origin::start();
     let other = format!(", \"https://{}\"", origin.address);
-    let server = proxy(&tree, &keys(&other), INSECURE);
+    // Longer than the other one's handshake takes on a busy machine.
+    let server = proxy(&tree, &keys(&other, "2s"), INSECURE);
     for _ in 0..6 {
         assert_eq!(post(&server, "/app/"), 200);
     }
@@ -259,7 +262,7 @@ fn where_udp_does_not_pass_another_origin_answers() {
 
 #[test]
 fn a_port_without_a_listener_is_refused_at_once() {
-    let address = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let address = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let tree = Tree::standard();
     // The time limit is not reached.
     let keys = format!("to = \"https://{address}\"\nversion = \"3\"\nconnect_timeout = \"1h\"\n");
@@ -276,8 +279,8 @@ fn an_origin_that_begins_to_answer_is_found_by_its_checks() {
     let hole = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let origin = Http3Origin::start();
     let keys = format!(
-        "to = [\"https://{}\", \"https://{}\"]\nversion = \"3\"\nconnect_timeout = \"200ms\"\n\
-         check = {{ path = \"/app/\", interval = \"100ms\", fall = 1 }}\n",
+        "to = [\"https://{}\", \"https://{}\"]\nversion = \"3\"\nconnect_timeout = \"3s\"\n\
+         check = {{ path = \"/app/\", interval = \"100ms\", timeout = \"3s\", fall = 1 }}\n",
         hole.local_addr().unwrap(),
         origin.address
     );

@@ -22,7 +22,7 @@ fn our_own_server_is_an_origin() {
     let origin = own_origin(&behind);
     let tree = Tree::standard();
     let keys = format!(
-        "to = \"https://{}\"\nversion = \"3\"\nhost = \"origin\"\nconnect_timeout = \"1s\"\n",
+        "to = \"https://{}\"\nversion = \"3\"\nhost = \"origin\"\nconnect_timeout = \"20s\"\n",
         origin.address()
     );
     let server = proxy(&tree, &keys, INSECURE);
