@@ -149,7 +149,11 @@ mod tests {
             "@e status 401\nhandle_response @e {\nredir * /in?u={query}\n}",
             "copy_headers {\nA>B\n}",
         ] {
-            assert_eq!(of(lines).problems.len(), 1, "{lines}");
+            let imported = of(lines);
+            let [problem] = &imported.problems[..] else { panic!("{lines}: {:?}", imported.problems) };
+            assert!(problem.advice.starts_with("all clients are refused"), "{}", problem.advice);
+            let deny = "deny = [\"0.0.0.0/0\", \"::/0\"]";
+            assert!(imported.text.lines().any(|written| written == deny), "{}", imported.text);
         }
     }
 }

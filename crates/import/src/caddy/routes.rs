@@ -20,6 +20,9 @@ use crate::toml_text::{toml_string, toml_strings};
 /// The most routes with combinations of changes that one answer becomes.
 const MOST_COMBINATIONS: usize = 32;
 
+/// The networks of all clients.
+const EVERY_CLIENT: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 impl<'d> Routing<'_, 'd> {
     /// Sets the placeholders of `map` for a whole block, those first that others use. In Caddy they are
     /// looked up when they are used. Returns the other steps.
@@ -212,10 +215,12 @@ impl<'d> Routing<'_, 'd> {
             "forward_auth" => match forward_auth::read(step, &level.context) {
                 Ok(authority) => found.push(ChangeKind::ForwardAuth(authority)),
                 Err(advice) => {
-                    self.problem(
-                        directive,
-                        &format!("what it forbids is allowed until you do this: {advice}"),
+                    let advice = format!(
+                        "all clients are refused ('deny') until you write 'forward_auth' instead: {advice}"
                     );
+                    self.problem(directive, &advice);
+                    let deny = EVERY_CLIENT.map(String::from).to_vec();
+                    found.push(ChangeKind::Clients { allow: Vec::new(), deny });
                 }
             },
             "encode" => {}
@@ -371,7 +376,41 @@ impl<'d> Routing<'_, 'd> {
         all
     }
 
+    /// Which clients are allowed. In Caddy a request passes each gate in turn. A route has one list of allowed
+    /// clients: with two different lists all clients are refused.
+    fn write_gates(&mut self, changes: &[&Change<'d>], route: &mut Section) {
+        let mut allowed: Option<&[String]> = None;
+        let mut denied: Vec<&str> = Vec::new();
+        for change in changes {
+            let ChangeKind::Clients { allow, deny } = &change.what else { continue };
+            denied.extend(deny.iter().map(String::as_str));
+            if EVERY_CLIENT.iter().all(|network| deny.iter().any(|denied| denied == network)) {
+                allowed = Some(&[]);
+            }
+            match allowed {
+                _ if allow.is_empty() => {}
+                None => allowed = Some(allow),
+                Some(first) if first == allow.as_slice() || first.is_empty() => {}
+                Some(_) => {
+                    let advice = "all clients are refused ('deny') until you write one 'allow' with the networks \
+                                  that this line and those before it allow";
+                    self.problem(change.directive, advice);
+                    allowed = Some(&[]);
+                }
+            }
+        }
+        match allowed {
+            Some([]) => return route.key("deny", toml_strings(EVERY_CLIENT)),
+            Some(allow) => route.key("allow", toml_strings(allow)),
+            None => {}
+        }
+        if !denied.is_empty() {
+            route.key("deny", toml_strings(denied));
+        }
+    }
+
     fn write_changes(&mut self, changes: &[&Change<'d>], context: &Context, route: &mut Section) {
+        self.write_gates(changes, route);
         for change in changes {
             match &change.what {
                 ChangeKind::Field(name, value) => match text(value, context) {
@@ -403,15 +442,8 @@ impl<'d> Routing<'_, 'd> {
                     table.key("path", toml_string("off"));
                     route.push(table);
                 }
-                ChangeKind::Clients { allow, deny } => {
-                    if !allow.is_empty() {
-                        route.key("allow", toml_strings(allow));
-                    }
-                    if !deny.is_empty() {
-                        route.key("deny", toml_strings(deny));
-                    }
-                }
-                ChangeKind::Root(_)
+                ChangeKind::Clients { .. }
+                | ChangeKind::Root(_)
                 | ChangeKind::TryFiles(_)
                 | ChangeKind::StripPrefix(_)
                 | ChangeKind::Bind(_)

@@ -538,6 +538,32 @@ mod tests {
     ];
 
     #[test]
+    fn a_route_allows_no_client_that_one_of_several_gates_refuses() {
+        let of = |gates: &[&str]| {
+            let gate = |(index, networks): (usize, &&str)| {
+                format!("@g{index} {networks}\nrespond @g{index} 403\n")
+            };
+            let gates: String = gates.iter().enumerate().map(gate).collect();
+            translate(&parse("Caddyfile", &format!("http://a.org {{\n{gates}reverse_proxy b:1\n}}\n")).unwrap())
+        };
+        for (gates, line, problems) in [
+            (&["not remote_ip 10.0.0.0/8", "remote_ip 10.9.0.0/16"][..], "allow = [\"10.0.0.0/8\"]", 0),
+            (&["remote_ip 1.2.3.4", "remote_ip 5.6.7.8"], "deny = [\"1.2.3.4\", \"5.6.7.8\"]", 0),
+            (&["remote_ip 0.0.0.0/0"], "deny = [\"0.0.0.0/0\"]", 0),
+            (&["not remote_ip 10.0.0.0/8", "not remote_ip 10.0.0.0/8"], "allow = [\"10.0.0.0/8\"]", 0),
+            (
+                &["not remote_ip 10.0.0.0/8", "not remote_ip 10.9.0.0/16"],
+                "deny = [\"0.0.0.0/0\", \"::/0\"]",
+                1,
+            ),
+        ] {
+            let imported = of(gates);
+            assert!(imported.text.lines().any(|written| written == line), "{line}\n{}", imported.text);
+            assert_eq!(imported.problems.len(), problems, "{:?}", imported.problems);
+        }
+    }
+
+    #[test]
     fn unix_sockets_are_listened_on() {
         for (bind, listen, mode) in [
             ("unix//run/a.sock", "unix:/run/a.sock", "0200"),
