@@ -3,7 +3,7 @@
 
 use super::placeholder;
 use crate::directive::Directive;
-use crate::expression::{check_groups, literal, quoted};
+use crate::expression::{converted, literal, quoted};
 
 /// The condition of one line of a matcher.
 ///
@@ -75,8 +75,7 @@ pub fn negated(line: &Directive) -> Result<String, String> {
 }
 
 fn compared(value: &str, expression: &str) -> Result<String, String> {
-    check_groups(expression)?;
-    Ok(format!("{value} =~ {}", quoted(expression)?))
+    Ok(format!("{value} =~ {}", quoted(&converted(expression)?)?))
 }
 
 /// `key=value`, `key=*`
