@@ -10,6 +10,8 @@ use crate::toml_text::toml_string;
 pub struct Section {
     header: String,
     lines: Vec<String>,
+    /// What must hold, for the key `when`.
+    conditions: Vec<String>,
     /// Keys whose value is a table that several directives fill: by key, and by name in the table.
     tables: BTreeMap<&'static str, BTreeMap<String, String>>,
     below: Vec<Section>,
@@ -32,6 +34,13 @@ impl Section {
         // A later directive with the same meaning replaces an earlier one.
         self.lines.retain(|line| !line.starts_with(&begin));
         self.lines.push(format!("{begin}{value}"));
+    }
+
+    /// Adds a condition to `when`: all of its conditions must hold.
+    pub fn and_when(&mut self, condition: &str) {
+        if !self.conditions.iter().any(|one| one == condition) {
+            self.conditions.push(condition.to_string());
+        }
     }
 
     /// Adds an entry to a key whose value is a table.
@@ -66,6 +75,21 @@ impl Section {
         self.below.iter().any(|section| section.header == header)
     }
 
+    /// The subsection with this header.
+    pub fn section(&self, header: &str) -> Option<&Section> {
+        self.below.iter().find(|section| section.header == header)
+    }
+
+    /// The subsection with this header, to be changed.
+    pub fn section_mut(&mut self, header: &str) -> Option<&mut Section> {
+        self.below.iter_mut().find(|section| section.header == header)
+    }
+
+    /// The value of a key, as TOML text.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.lines.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
+    }
+
     /// Whether it is a site.
     pub fn is_site(&self) -> bool {
         self.header == "[[site]]"
@@ -93,9 +117,18 @@ impl Section {
         self.lines.extend(other.lines.into_iter().filter(|line| line.starts_with('#')));
     }
 
+    /// Takes over the keys and conditions of another section.
+    pub fn take_keys(&mut self, other: Section) {
+        self.lines.extend(other.lines.into_iter().filter(|line| !line.starts_with('#')));
+        other.conditions.iter().for_each(|condition| self.and_when(condition));
+    }
+
     /// Whether it has only comments.
     pub fn is_empty(&self) -> bool {
-        self.below.is_empty() && self.tables.is_empty() && self.lines.iter().all(|line| line.starts_with('#'))
+        self.below.is_empty()
+            && self.conditions.is_empty()
+            && self.tables.is_empty()
+            && self.lines.iter().all(|line| line.starts_with('#'))
     }
 
     /// Adds a subsection.
@@ -107,6 +140,7 @@ impl Section {
     pub fn without_keys(mut self) -> Section {
         self.lines.retain(|line| line.starts_with('#'));
         self.tables.clear();
+        self.conditions.clear();
         self.below.clear();
         self
     }
@@ -123,6 +157,11 @@ impl Section {
         let _ = write!(out, "\n{header}");
         for line in &self.lines {
             let _ = writeln!(out, "{line}");
+        }
+        match self.conditions.as_slice() {
+            [] => {}
+            [one] => _ = writeln!(out, "when = {}", toml_string(one)),
+            all => _ = writeln!(out, "when = {}", toml_string(&format!("({})", all.join(") and (")))),
         }
         for (name, entries) in &self.tables {
             let entries: Vec<String> =

@@ -737,11 +737,10 @@ async fn process_handled(
     })
 }
 
-/// The files of a route with WebDAV, if it has its own directory.
+/// The files of a route with scripts or WebDAV, if it has its own settings for files.
 fn own_files(snapshot: &Snapshot, request: &Request) -> Option<usize> {
     let index = request.route?;
     let site = &snapshot.sites[request.site];
-    site.config.routes.get(index)?.webdav.as_ref()?;
     let root = site.rules.as_ref()?.route_at(index)?.root?;
     Some(snapshot.files_of(request.site, Some(root)))
 }

@@ -68,6 +68,8 @@ pub struct Answer<'a, 'd> {
     pub missing: Option<&'a str>,
     /// The origin for paths that are not files.
     pub missing_origin: Option<&'a str>,
+    /// Routes with more conditions, each with the script for paths that are not files.
+    pub missing_if: &'a [(Section, String)],
 }
 
 /// Writes the route of an area; the keys for its paths are already there.
@@ -210,6 +212,9 @@ fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
         let value = words.get(begin + 2).map_or("", String::as_str);
         let has_condition = words.get(begin + 3).is_some();
         match action.as_str() {
+            _ if name.eq_ignore_ascii_case("content-encoding") => {
+                account.problem(directive, route, "the server sets this field; it finds '.gz' files itself");
+            }
             "unset" if !has_condition => {
                 account.translated(directive, route);
                 route.entry("headers", name, toml_string(""));

@@ -5,7 +5,7 @@
 //! $header{user-agent} =~ '(?i)bot' and not ($method in ['GET', 'HEAD'])
 //! ```
 
-use crate::expression::{check_groups, quoted};
+use crate::expression::{converted, quoted};
 
 /// Expressions in each other.
 const MOST_DEPTH: usize = 16;
@@ -39,7 +39,7 @@ pub fn of_attribute(attribute: &str, expression: &str, any_case: bool) -> Result
         }
         _ => return Err("the names of fields are written out".to_string()),
     };
-    check_groups(expression)?;
+    let expression = converted(expression)?;
     let flags = if any_case { "(?i)" } else { "" };
     Ok(format!("{value} =~ {}", quoted(&format!("{flags}{expression}"))?))
 }
@@ -153,7 +153,7 @@ fn expression<'t>(delimiter: char, text: &'t str, found: &mut Vec<Token>) -> Res
     let after = &text[end + delimiter.len_utf8()..];
     let flags = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
     let inner = text[..end].replace(&format!("\\{delimiter}"), &delimiter.to_string());
-    check_groups(&inner)?;
+    let inner = converted(&inner)?;
     let any_case = match &after[..flags] {
         "" => "",
         "i" => "(?i)",
@@ -253,7 +253,7 @@ impl Parser {
             "=~" | "!~" => match self.next()? {
                 Token::Expression(expression) => Ok(format!("{left} {sign} {}", quoted(&expression)?)),
                 Token::Text(expression) => {
-                    check_groups(&expression)?;
+                    let expression = converted(&expression)?;
                     Ok(format!("{left} {sign} {}", quoted(&expression)?))
                 }
                 _ => Err("'=~' is followed by an expression".to_string()),

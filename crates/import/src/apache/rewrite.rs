@@ -30,6 +30,10 @@ pub struct Rules {
     pub missing: Option<String>,
     /// The origin that answers for them.
     pub missing_origin: Option<String>,
+    /// Routes with more conditions, each with the path that answers there for paths that are not files.
+    pub missing_if: Vec<(Section, String)>,
+    /// Variables whose values are written in their places.
+    constants: Vec<String>,
 }
 
 /// Translates `Redirect` and `RedirectMatch` of a block.
@@ -56,6 +60,10 @@ pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section
                 route.notes_first();
                 routes.push(route);
             }
+            Err(advice) if status >= 400 => {
+                let advice = format!("what it forbids is allowed until you do this: {advice}");
+                account.problem(directive, notes, &advice);
+            }
             Err(advice) => account.problem(directive, notes, &advice),
         }
     }
@@ -76,7 +84,11 @@ pub fn status_of(word: &str) -> Option<u16> {
 fn redirect(status: u16, rest: &[String], is_expression: bool, route: &mut Section) -> Result<(), String> {
     let from = rest.first().ok_or("it names no path")?;
     match is_expression {
-        true => route.key("pattern", toml_string(&expression::whole_path(from, false)?)),
+        true => {
+            let (from, conditions) = expression::without_lookahead(from, false)?;
+            conditions.iter().for_each(|condition| route.and_when(condition));
+            route.key("pattern", toml_string(&expression::whole_path(&from, false)?));
+        }
         false => {
             let from = expression::literal(from.trim_end_matches('/'));
             let below = if is_server(rest) { "(?:/(.*))?" } else { "(/.*)?" };
@@ -156,6 +168,9 @@ pub fn rules(
     let mut conditions: Vec<&Directive> = Vec::new();
     let mut base = context.directory.map(str::to_string);
     let mut is_on = false;
+    let (block, constants) = with_constants(block, context);
+    rules.constants = constants;
+    let block = &block[..];
     for directive in block {
         match directive.name.to_ascii_lowercase().as_str() {
             "rewriteengine" => {
@@ -175,10 +190,12 @@ pub fn rules(
                     account.unneeded(directive, notes, "RewriteEngine is off");
                     continue;
                 }
-                match rule(directive, &with, context, base.as_deref(), &mut rules) {
+                let before = rules.routes.len();
+                match rule(directive, &with, block, context, base.as_deref(), &mut rules) {
                     Ok(why) => {
+                        let is_new = rules.routes.len() > before;
                         let place = match (why, rules.routes.last_mut()) {
-                            (None, Some(route)) if rules.missing.is_none() => route,
+                            (None, Some(route)) if is_new => route,
                             _ => &mut *notes,
                         };
                         for one in with.iter().chain([&directive]) {
@@ -188,6 +205,9 @@ pub fn rules(
                             }
                         }
                         place.notes_first();
+                        if let Some(parameters) = parameters_of_missing(directive, &rules) {
+                            account.problem(directive, notes, &parameters);
+                        }
                     }
                     Err(advice) => {
                         let forbids = ["F", "G", "R=403", "R=404"];
@@ -205,15 +225,177 @@ pub fn rules(
     rules
 }
 
+/// The rules with the values of variables that other rules set to one value for all requests.
+fn with_constants(block: &[Directive], context: &Context<'_>) -> (Vec<Directive>, Vec<String>) {
+    let mut constants: Vec<(String, String)> = Vec::new();
+    let mut conditions: Vec<&Directive> = Vec::new();
+    let mut unknown: Vec<String> = Vec::new();
+    let mut out = block.to_vec();
+    let set = |word: &str| {
+        let (flag, value) = word.split_once('=')?;
+        let (name, value) = value.split_once(':')?;
+        let is_set = flag.eq_ignore_ascii_case("e") || flag.eq_ignore_ascii_case("env");
+        is_set.then(|| (name.to_ascii_uppercase(), value.to_string()))
+    };
+    for line in block {
+        if line.name.eq_ignore_ascii_case("RewriteCond") {
+            conditions.push(line);
+        } else if line.name.eq_ignore_ascii_case("RewriteRule") {
+            let with = std::mem::take(&mut conditions);
+            let of_flags = flags(line).iter().filter_map(|flag| set(flag)).collect::<Vec<_>>();
+            if of_flags.is_empty() {
+                continue;
+            }
+            let holds = with.iter().map(|one| condition(one, context)).collect::<Result<Vec<_>, _>>();
+            let never = holds.as_ref().is_ok_and(|all| all.iter().any(|one| matches!(one, Condition::Never)));
+            let always = holds.is_ok_and(|all| all.iter().all(|one| matches!(one, Condition::Holds)));
+            for (name, value) in of_flags.into_iter().filter(|_| !never) {
+                let own_path = with.iter().any(|one| of_own_path(one));
+                let value =
+                    match (own_path, always && is_any(line.argument(0)) && !value.contains(['%', '$'])) {
+                        (true, _) => Some(path_of_rules(&with, context)),
+                        (false, true) => Some(value),
+                        (false, false) => None,
+                    };
+                match value
+                    .filter(|_| !unknown.contains(&name) && constants.iter().all(|(other, _)| *other != name))
+                {
+                    Some(value) => constants.push((name, value)),
+                    None => {
+                        constants.retain(|(other, _)| *other != name);
+                        unknown.push(name);
+                    }
+                }
+            }
+        }
+    }
+    for word in out.iter_mut().flat_map(|line| &mut line.arguments) {
+        for (name, value) in &constants {
+            *word = word.replace(&format!("%{{ENV:{name}}}"), value);
+        }
+    }
+    (out, constants.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Whether a condition finds the path of the directory: `$0#%{REQUEST_URI} ([^#]*)#(.*)\1$`.
+fn of_own_path(condition: &Directive) -> bool {
+    let (what, pattern) = (condition.argument(0), condition.argument(1));
+    what.contains("%{REQUEST_URI}")
+        && (what.contains("$0") || what.contains("$1"))
+        && (pattern.ends_with("\\1$") || pattern.ends_with("\\2$"))
+}
+
+/// The path of the directory, with a slash at its end unless the expression has that slash outside its group.
+fn path_of_rules(conditions: &[&Directive], context: &Context<'_>) -> String {
+    let path = context.directory.unwrap_or("/");
+    let bare = conditions.iter().any(|one| one.argument(1).starts_with("^(/.+)/"));
+    if bare { path.trim_end_matches('/').to_string() } else { path.to_string() }
+}
+
+/// What is lost of a rule for paths that are not files: parameters that the script gets from the rule.
+fn parameters_of_missing(rule: &Directive, rules: &Rules) -> Option<String> {
+    let to = rule.argument(1);
+    let (script, query) = to.split_once('?')?;
+    let is_missing = |path: &str| path.split('?').next().unwrap_or_default().ends_with(script);
+    let found = rules.missing.iter().any(|path| is_missing(path))
+        || rules.missing_if.iter().any(|(_, path)| is_missing(path));
+    (found && query.contains(['$', '%', '='])).then(|| {
+        format!("'{script}' answers without the parameters '{query}': it must take the path from REQUEST_URI")
+    })
+}
+
+/// Whether a later rule sends all paths that are not files to the same target.
+fn has_same_for_missing(rule: &Directive, block: &[Directive], context: &Context<'_>) -> bool {
+    let later = block.iter().skip_while(|one| !std::ptr::eq(*one, rule)).skip(1);
+    let mut tests: Vec<&Directive> = Vec::new();
+    for line in later {
+        if line.name.eq_ignore_ascii_case("RewriteCond") {
+            tests.push(line);
+        } else if line.name.eq_ignore_ascii_case("RewriteRule") {
+            let tests = std::mem::take(&mut tests);
+            let asks = |test: &&Directive| matches!(condition(test, context), Ok(Condition::Missing));
+            if !tests.is_empty()
+                && tests.iter().all(asks)
+                && is_any(line.argument(0))
+                && line.argument(1) == rule.argument(1)
+            {
+                return true;
+            }
+        }
+    }
+    false
+}
+
 fn flags(rule: &Directive) -> Vec<String> {
     let text = rule.argument(2).trim_matches(['[', ']']);
     text.split(',').map(|flag| flag.trim().to_string()).filter(|flag| !flag.is_empty()).collect()
+}
+
+/// The result for a rule that becomes no route, whatever its conditions are.
+fn without_route(
+    rule: &Directive,
+    flags: &[String],
+    constants: &[String],
+) -> Option<Result<Option<&'static str>, String>> {
+    let has =
+        |names: &[&str]| flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)));
+    let (pattern, to) = (rule.argument(0), rule.argument(1));
+    if to == "-"
+        && !forbids(flags)
+        && flags.iter().any(|flag| flag.starts_with("E=") || flag.starts_with("env="))
+    {
+        let of_credentials = flags.iter().any(|flag| flag.contains("HTTP_AUTHORIZATION"));
+        let is_known = flags.iter().any(|flag| {
+            let name =
+                flag.split_once('=').and_then(|(_, rest)| rest.split_once(':')).map_or("", |(name, _)| name);
+            constants.iter().any(|other| other.eq_ignore_ascii_case(name))
+        });
+        return Some(match of_credentials {
+            _ if is_known => Ok(Some("the value is written in the place of the variable")),
+            true => Ok(Some("set 'pass_authorization' of 'php' if the application asks for it")),
+            false => Err("programs have no variables of rules; see 'variables' of 'php' or 'fastcgi'".into()),
+        });
+    }
+    let of_hidden_names = ["^\\.", "/\\.", "(^|/)\\."].iter().any(|begin| pattern.starts_with(begin));
+    if of_hidden_names && pattern.contains("(?!well-known") && !has(&["R"]) && !has_status(flags) && to != "-"
+    {
+        return Some(Ok(Some("names that begin with a dot are answered with 404, but for .well-known")));
+    }
+    if to == "-" && of_hidden_names && pattern.contains("(?!well-known") && has(&["F", "forbidden"]) {
+        return Some(Ok(Some("names that begin with a dot are not served, but for .well-known")));
+    }
+    if to.starts_with("ws://") || to.starts_with("wss://") {
+        return Some(Ok(Some("WebSocket passes")));
+    }
+    if flags
+        .iter()
+        .any(|flag| flag == "C" || flag.starts_with("S=") || flag == "N" || flag.starts_with("CO="))
+    {
+        return Some(Err(
+            "a rule that restarts or chains other rules: write a route for each case".to_string()
+        ));
+    }
+    None
+}
+
+/// The target for all paths that are not files. A script finds the path in REQUEST_URI.
+fn for_missing(to: &str, rules: &mut Rules) -> Result<(), String> {
+    let to = to.strip_suffix("/$1").filter(|script| script.ends_with(".php")).unwrap_or(to).to_string();
+    if to.split('?').next().unwrap_or_default().contains(['$', '%']) {
+        return Err("a script for all paths that are not files has a fixed name".to_string());
+    }
+    match to.starts_with("http://") || to.starts_with("https://") {
+        true => rules.missing_origin = Some(to),
+        false => rules.missing = Some(to),
+    }
+    Ok(())
 }
 
 /// Translates a rule to routes; returns the reason if no route is needed.
 fn rule(
     rule: &Directive,
     conditions: &[&Directive],
+    block: &[Directive],
     context: &Context<'_>,
     base: Option<&str>,
     rules: &mut Rules,
@@ -222,26 +404,10 @@ fn rule(
     let has =
         |names: &[&str]| flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)));
     let (pattern, to) = (rule.argument(0), rule.argument(1));
-    if to == "-" && flags.iter().any(|flag| flag.starts_with("E=") || flag.starts_with("env=")) {
-        let of_credentials = flags.iter().any(|flag| flag.contains("HTTP_AUTHORIZATION"));
-        return match of_credentials {
-            true => Ok(Some("set 'pass_authorization' of 'php' if the application asks for it")),
-            false => Err("programs have no variables of rules; see 'variables' of 'php' or 'fastcgi'".into()),
-        };
+    if let Some(result) = without_route(rule, &flags, &rules.constants) {
+        return result;
     }
-    let of_hidden_names = ["^\\.", "/\\.", "(^|/)\\."].iter().any(|begin| pattern.starts_with(begin));
-    if to == "-" && of_hidden_names && pattern.contains("(?!well-known") && has(&["F", "forbidden"]) {
-        return Ok(Some("names that begin with a dot are not served, but for .well-known"));
-    }
-    if to.starts_with("ws://") || to.starts_with("wss://") {
-        return Ok(Some("WebSocket passes"));
-    }
-    if flags
-        .iter()
-        .any(|flag| flag == "C" || flag.starts_with("S=") || flag == "N" || flag.starts_with("CO="))
-    {
-        return Err("a rule that restarts or chains other rules: write a route for each case".to_string());
-    }
+    let mut is_done = false;
     let uses_groups_of_condition = (1..=9).any(|digit| to.contains(&format!("%{digit}")));
     for alternative in alternatives(conditions, context)? {
         if uses_groups_of_condition && alternative.iter().any(|one| matches!(one, Condition::When(_))) {
@@ -253,9 +419,17 @@ fn rule(
         let is_missing = alternative.iter().any(|condition| matches!(condition, Condition::Missing));
         if alternative.iter().any(|condition| matches!(condition, Condition::Present)) {
             match to {
+                // What is not there is refused, too.
+                "-" if forbids(&flags) => {}
                 "-" => return Ok(Some("files that are there are served")),
+                _ if alternative.iter().any(|one| matches!(one, Condition::Missing)) => continue,
+                // Then it does not matter whether the file is there.
+                _ if has_same_for_missing(rule, block, context) => {}
                 _ => return Err("a route does not ask whether a file is there".to_string()),
             }
+        }
+        if to == "-" && is_script(pattern) && !has(&["F", "forbidden", "G", "gone"]) && !has_status(&flags) {
+            return Ok(Some("the script is run as it is"));
         }
         if to == "-" && !has(&["F", "forbidden", "G", "gone"]) && !has_status(&flags) {
             return match rules.routes.is_empty() && conditions.is_empty() {
@@ -265,29 +439,66 @@ fn rule(
                 }
             };
         }
+        let own = target(to, base);
+        let alternative: Vec<Condition> =
+            alternative.into_iter().filter(|one| !is_missing || !excludes_target(one, &own)).collect();
         let is_plain =
             alternative.iter().all(|condition| matches!(condition, Condition::Missing | Condition::Holds));
         if is_missing && is_plain && is_any(pattern) && !has(&["R"]) && !has_status(&flags) {
-            let to = target(to, base);
-            match to.starts_with("http://") || to.starts_with("https://") {
-                true => rules.missing_origin = Some(to),
-                false => rules.missing = Some(to),
-            }
+            for_missing(&own, rules)?;
             return Ok(None);
         }
         let mut route = Section::new("[[site.route]]");
-        keys(pattern, &alternative, context, has(&["NC", "nocase"]), &mut route)?;
+        let any_case = has(&["NC", "nocase"]);
+        let (moved, to) = match expression::with_slash(pattern, to).filter(|_| context.directory.is_none()) {
+            Some(moved) => moved,
+            None => (pattern.to_string(), to.to_string()),
+        };
+        let (pattern, to) = (moved.as_str(), to.as_str());
+        keys(pattern, &alternative, context, any_case, uses_groups_of_condition, &mut route)?;
+        let mut answer = Section::new("[[site.route]]");
+        action(to, &flags, base, context, &mut answer)?;
+        if is_missing && (answer.has("redirect") || answer.has("respond")) && !forbids(&flags) {
+            return Err("a route with an answer does not ask whether a file is there".to_string());
+        }
+        if is_missing && answer.has("rewrite") {
+            if own.contains(['$', '%']) {
+                return Err(
+                    "a rule for paths that are not files has a fixed target: see 'front_controller' of \
+                            'php', or 'try_files'"
+                        .to_string(),
+                );
+            }
+            rules.missing_if.push((route, own));
+            is_done = true;
+            continue;
+        }
         action(to, &flags, base, context, &mut route)?;
-        if is_missing && route.has("rewrite") {
-            route.note("For paths that are not files; the files are looked up after this.");
+        if route.has("rewrite") && is_any(pattern) && !own.contains(['$', '%', '\'']) {
+            // Apache does not rewrite a path to itself.
+            let path = own.split('?').next().unwrap_or_default();
+            route.and_when(&format!("$path != '{path}'"));
         }
         rules.routes.push(route);
+        is_done = true;
     }
-    Ok(rules.routes.is_empty().then_some("the site has no such clients"))
+    Ok((!is_done).then_some("the site has no such clients"))
+}
+
+/// Whether a rule refuses clients: this server then refuses them without a look at the files.
+fn forbids(flags: &[String]) -> bool {
+    let names = ["F", "forbidden", "G", "gone", "R=403", "R=404", "R=410"];
+    flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)))
 }
 
 fn has_status(flags: &[String]) -> bool {
     flags.iter().any(|flag| flag.starts_with("R=") || flag.starts_with("redirect"))
+}
+
+/// Whether an expression is the path of one script, as `^index\.php$`.
+fn is_script(pattern: &str) -> bool {
+    let path = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix("\\.php$"));
+    path.is_some_and(|path| path.chars().all(|c| c.is_ascii_alphanumeric() || "/_-".contains(c)))
 }
 
 /// Whether an expression matches every path.
@@ -339,6 +550,18 @@ fn alternatives(conditions: &[&Directive], context: &Context<'_>) -> Result<Vec<
     Ok(all)
 }
 
+/// Whether a condition only excludes the target of the rule itself: `%{REQUEST_URI} !^/index\.php`.
+fn excludes_target(condition: &Condition, target: &str) -> bool {
+    let Condition::When(text) = condition else { return false };
+    let excluded = text.strip_prefix("$path !~ '").and_then(|rest| rest.strip_suffix('\''));
+    excluded.is_some_and(|excluded| {
+        excluded.strip_prefix('^').is_some_and(|begin| {
+            let begin = begin.trim_end_matches('$').replace("\\.", ".").replace("\\/", "/");
+            target.split('?').next().unwrap_or_default() == begin
+        })
+    })
+}
+
 /// `RewriteCond %{WHAT} PATTERN`
 fn condition(directive: &Directive, context: &Context<'_>) -> Result<Condition, String> {
     let is_secure = context.is_secure;
@@ -372,7 +595,7 @@ fn condition(directive: &Directive, context: &Context<'_>) -> Result<Condition, 
                 inside.trim_matches(['(', ')']).split('|').map(str::to_ascii_uppercase).collect();
             match methods.iter().all(|method| method.bytes().all(|byte| byte.is_ascii_uppercase())) {
                 true => Ok(Condition::Methods(methods)),
-                false => Err("list the methods one by one in 'methods'".to_string()),
+                false => compared(name, bare, false, any_case, is_secure),
             }
         }
         "REQUEST_URI" if !is_negated => Ok(Condition::Path(expression::whole_path(bare, any_case)?)),
@@ -427,7 +650,7 @@ fn compared(
     if bare.starts_with(['<', '>', '-']) {
         return Err(format!("the comparison '{bare}' has no counterpart here"));
     }
-    expression::check_groups(bare)?;
+    let bare = expression::converted(bare)?;
     let (sign, flags) = (if is_negated { "!~" } else { "=~" }, if any_case { "(?i)" } else { "" });
     Ok(Condition::When(format!("{value} {sign} {}", quoted(&format!("{flags}{bare}"))?)))
 }
@@ -455,7 +678,7 @@ fn of_map(
         Some(text) if !any_case => format!("{value} == '{}'", text.trim_matches('"')),
         Some(text) => format!("{value} =~ '(?i)^{}$'", expression::literal(text.trim_matches('"'))),
         None => {
-            expression::check_groups(pattern)?;
+            let pattern = expression::converted(pattern)?;
             format!("{value} =~ '{}{pattern}'", if any_case { "(?i)" } else { "" })
         }
     };
@@ -499,12 +722,15 @@ fn keys(
     conditions: &[Condition],
     context: &Context<'_>,
     any_case: bool,
+    uses_condition: bool,
     route: &mut Section,
 ) -> Result<(), String> {
     if pattern.starts_with('!') {
         return Err("a negated expression: write a route before this one".to_string());
     }
     let mut of_condition = None;
+    // The pattern of a route is that of the groups: of the rule, or of its condition.
+    let of_rule = !is_any(pattern) || pattern.contains('(') && !uses_condition;
     let mut when: Vec<&str> = Vec::new();
     for condition in conditions {
         match condition {
@@ -513,15 +739,15 @@ fn keys(
             }
             Condition::When(condition) => when.push(condition),
             Condition::Methods(methods) => route.key("methods", toml_strings(methods)),
-            Condition::Path(expression) => match of_condition.replace(expression) {
-                None => {}
-                Some(_) => return Err("several expressions for the path: write them as one".to_string()),
-            },
+            Condition::Path(expression) if of_rule || of_condition.is_some() => {
+                route.and_when(&format!("$path =~ {}", quoted(&format!("^(?:{expression})$"))?));
+            }
+            Condition::Path(expression) => of_condition = Some(expression),
             _ => {}
         }
     }
     if !when.is_empty() {
-        route.key("when", toml_string(&when.join(" and ")));
+        when.iter().for_each(|condition| route.and_when(condition));
     }
     match (of_condition, is_any(pattern)) {
         (Some(expression), true) => route.key("pattern", toml_string(expression)),
@@ -543,8 +769,10 @@ fn keys(
         (None, false) => {
             let expression = match context.directory {
                 None => pattern.to_string(),
-                Some(path) => in_directory(pattern, path),
+                Some(path) => in_directory(pattern, path)?,
             };
+            let (expression, conditions) = expression::without_lookahead(&expression, any_case)?;
+            conditions.iter().for_each(|condition| route.and_when(condition));
             route.key("pattern", toml_string(&expression::whole_path(&expression, any_case)?));
         }
     }
@@ -552,13 +780,26 @@ fn keys(
 }
 
 /// The expression of a rule in a directory is matched against the path without the directory's path.
-fn in_directory(pattern: &str, path: &str) -> String {
+fn in_directory(pattern: &str, path: &str) -> Result<String, String> {
     let path = expression::literal(path);
-    match pattern.strip_prefix('^') {
-        Some(rest) if pattern.contains('|') && !pattern.contains('(') => format!("^{path}(?:{rest}"),
-        Some(rest) => format!("^{path}{}", rest.strip_prefix("/?").unwrap_or(rest)),
-        None => format!("^{path}(?s:.*?){pattern}"),
-    }
+    let one = |part: &str| {
+        // The path of the directory is not a part of what the expression sees.
+        let begins = ["(^|/)", "(/|^)", "(?:^|/)", "(?:/|^)"].iter().find_map(|begin| {
+            let group = if begin.starts_with("(?:") { "(?:(?s:.*)/|)" } else { "((?s:.*)/|)" };
+            part.strip_prefix(begin).map(|rest| (group, rest))
+        });
+        let (begin, rest) = match (part.strip_prefix('^'), begins) {
+            (Some(rest), _) => ("", rest.strip_prefix("/?").unwrap_or(rest)),
+            (None, Some(found)) => found,
+            (None, None) => ("(?s:.*?)", part),
+        };
+        match expression::has_anchor(rest.strip_suffix('$').unwrap_or(rest)) {
+            true => Err("it has '^' behind its beginning: write two rules".to_string()),
+            false => Ok(format!("^{path}{begin}{rest}")),
+        }
+    };
+    let parts: Result<Vec<String>, String> = expression::alternatives(pattern).into_iter().map(one).collect();
+    Ok(parts?.join("|"))
 }
 
 fn field_name(name: &str) -> String {
@@ -605,6 +846,7 @@ fn action(
                 return Ok(());
             }
             let to = template(&target(to, base), flags, context)?;
+            check_target(&to)?;
             route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
             return Ok(());
         }
@@ -613,8 +855,28 @@ fn action(
         return proxy(to, route);
     }
     let to = template(&target(to, base), flags, context)?;
+    check_target(&to)?;
     route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
     Ok(())
+}
+
+/// Checks the beginning of a target.
+fn check_target(to: &str) -> Result<(), String> {
+    let begins = ["/", "$path", "${path}", "http://", "https://", "$map{", "${map{"];
+    let behind = to.split_once("://").map_or("", |(_, rest)| rest);
+    let behind = ["$host", "${host}"].iter().find_map(|host| behind.strip_prefix(host)).unwrap_or(behind);
+    let server = if behind.starts_with("$path") || behind.starts_with("${path}") {
+        ""
+    } else {
+        behind.split('/').next().unwrap_or_default()
+    };
+    if server.contains('$') && !server.contains("$map{") {
+        return Err("the name of a server in a target has no variables except %{HTTP_HOST}".to_string());
+    }
+    match begins.iter().any(|begin| to.starts_with(begin)) {
+        true => Ok(()),
+        false => Err("a target here begins with '/', '$path', 'http://' or 'https://'".to_string()),
+    }
 }
 
 /// `http://127.0.0.1:3000/$1 [P]`
@@ -634,7 +896,10 @@ fn proxy(to: &str, route: &mut Section) -> Result<(), String> {
 
 /// Resolves the target of a rule: relative to the directory, or to `RewriteBase`.
 fn target(to: &str, base: Option<&str>) -> String {
-    match to.starts_with('/') || to.contains("://") || to.starts_with('%') || to.starts_with('$') {
+    // In a directory a group holds a path without its beginning.
+    let is_group = to.strip_prefix('$').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_whole = to.starts_with('%') || to.starts_with('$') && !(is_group && base.is_some());
+    match to.starts_with('/') || to.contains("://") || is_whole {
         true => to.to_string(),
         false => format!("{}{to}", base.unwrap_or("/")),
     }
@@ -741,11 +1006,40 @@ mod tests {
                 "pattern = \"/(.*)\"\nredirect = { to = \"https://example.org/${1}\", status = 302 }\n\
                  request_headers = { Host = \"www.example.org\" }",
             ),
+            (
+                "RewriteCond %{REQUEST_FILENAME} -f\nRewriteRule \\.inc$ - [F]",
+                None,
+                "pattern = \"(?s:.*?)\\\\.inc\"\nrespond = { status = 403 }",
+            ),
             ("RewriteRule \\.bak$ - [F]", None, "pattern = \"(?s:.*?)\\\\.bak\"\nrespond = { status = 403 }"),
             (
                 "RewriteRule ^page/([0-9]+)$ index.php?p=$1 [QSA,L]",
                 Some("/"),
                 "pattern = \"/page/([0-9]+)\"\nrewrite = { to = \"/index.php?p=${1}&${query}\" }",
+            ),
+            (
+                "RewriteRule (^|/)vendor/|^old - [F]",
+                Some("/"),
+                "pattern = \"(?s:.*?)(?:^/((?s:.*)/|)vendor/|^/old)(?s:.*)\"\nrespond = { status = 403 }",
+            ),
+            (
+                "RewriteRule ^lib/(?!js/). - [F]",
+                Some("/"),
+                "pattern = \"/lib/.(?s:.*)\"\nrespond = { status = 403 }\n\
+                 when = \"not $path =~ '^/lib/(?:js/)'\"",
+            ),
+            (
+                "RewriteCond %{HTTPS} =on\nRewriteRule ^ - [E=PROTO:https]\n\
+                 RewriteCond %{HTTPS} !=on\nRewriteRule ^ - [E=PROTO:http]\n\
+                 RewriteRule ^a$ %{ENV:PROTO}://b.org/ [R]",
+                Some("/"),
+                "pattern = \"/a\"\nredirect = { to = \"http://b.org/\", status = 302 }",
+            ),
+            (
+                "RewriteCond %{REQUEST_URI} ^/sys\nRewriteRule ^(.*)$ /index.php/$1 [L]",
+                Some("/"),
+                "pattern = \"/(.*)\"\nrewrite = { to = \"/index.php/${1}\" }\n\
+                 when = \"$path =~ '^(?:/sys(?s:.*))$'\"",
             ),
         ] {
             let (_, keys, problems) = of(&format!("{on}{text}"), directory);

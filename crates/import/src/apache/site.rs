@@ -67,10 +67,7 @@ pub fn fill<'d>(
     }
     section.note("The directives of .htaccess files are in the routes.");
     section.key("htaccess", toml_string("ignore"));
-    let mut mounts: Vec<Mount> = Vec::new();
-    if let Some(root) = root {
-        mounts.push(mount("/", root.argument(0)));
-    }
+    let mut mounts: Vec<Mount> = root.iter().map(|root| mount("/", root.argument(0))).collect();
     let aliases: Vec<&Directive> = host.all("Alias");
     let programs: Vec<&Directive> = host.all("ScriptAlias");
     for alias in aliases.iter().chain(&programs) {
@@ -80,7 +77,7 @@ pub fn fill<'d>(
     scope.push(whole);
     let backends = backends(host, section, account);
     let php = php(host, &scope);
-    site_keys(host, section, account);
+    site_keys(host, &scope, section, account);
     let mut routes = Vec::new();
     let maps = RewriteMaps::of(host.block.iter().chain(host.outside.iter().copied()), uses);
     let context = Context { directory: None, is_secure: host.is_secure, maps: &maps };
@@ -96,6 +93,7 @@ pub fn fill<'d>(
         let mut area = Area::new(&path, &mounts, &scope);
         area.sections.insert(0, whole);
         let (mut missing, mut origin) = (of_server.missing.clone(), of_server.missing_origin.clone());
+        let mut missing_if = of_server.missing_if.clone();
         let rules = area
             .sections
             .iter()
@@ -114,6 +112,7 @@ pub fn fill<'d>(
             if is_here {
                 routes.extend(found.routes);
             }
+            missing_if = found.missing_if;
             missing = found.missing.or(missing);
             origin = found.missing_origin.or(origin);
         }
@@ -132,6 +131,7 @@ pub fn fill<'d>(
             php: php.as_ref().filter(|_| area.directory.is_some()),
             missing: missing.as_deref(),
             missing_origin: origin.as_deref(),
+            missing_if: &missing_if,
         };
         if answer.alias.is_none() && answer.programs.is_none() && is_location(&scope, &path) {
             // `<Location /a>` is for `/a`, too.
@@ -214,6 +214,13 @@ fn area_routes<'d>(
         if !route.has("respond") {
             route.key("cache_control", toml_string(&format!("max-age={seconds}")));
         }
+        routes.push(route);
+    }
+    for (conditions, missing) in answer.missing_if {
+        let mut route = conditions.clone();
+        route.key("path", toml_string(&area.path));
+        let found = Answer { missing: Some(missing), missing_if: &[], ..*answer };
+        answer::write(area, &found, around.environment, &mut route, account);
         routes.push(route);
     }
     let mut route = Section::new("[[site.route]]");
@@ -453,14 +460,23 @@ fn is_php_handler(section: &Directive) -> bool {
 }
 
 /// Writes error pages, media types and character sets.
-fn site_keys(host: &Host<'_>, section: &mut Section, account: &mut Account) {
-    let pages = host.all("ErrorDocument");
-    let in_root = host.sections();
+fn site_keys(host: &Host<'_>, scope: &[&Directive], section: &mut Section, account: &mut Account) {
     let root = host.one("DocumentRoot").map_or("", |root| root.argument(0).trim_end_matches('/'));
-    let in_root =
-        in_root.iter().filter(|one| is(one, "Directory") && name(one).trim_end_matches('/') == root);
-    let in_root = in_root.flat_map(|one| one.inside().iter().filter(|line| is(line, "ErrorDocument")));
-    for page in pages.into_iter().chain(in_root) {
+    let (mut of_root, mut elsewhere) = (Vec::new(), Vec::new());
+    for area in scope.iter().filter(|one| !is(one, "VirtualHost")) {
+        let is_root = is(area, "Directory") && name(area).trim_end_matches('/') == root;
+        lines_of_site(area.inside(), if is_root { &mut of_root } else { &mut elsewhere });
+    }
+    for line in elsewhere {
+        account.problem(line, section, "it counts for the whole site here: write it as a key of the site");
+    }
+    let all = |name: &str| {
+        host.all(name)
+            .into_iter()
+            .chain(of_root.iter().copied().filter(|line| is(line, name)))
+            .collect::<Vec<_>>()
+    };
+    for page in all("ErrorDocument") {
         match page.argument(1) {
             path if path.starts_with('/') && !path.contains(".php") => {
                 account.translated(page, section);
@@ -469,18 +485,28 @@ fn site_keys(host: &Host<'_>, section: &mut Section, account: &mut Account) {
             _ => account.problem(page, section, "an error page must be a file of the site"),
         }
     }
-    for line in host.all("AddType") {
+    for line in all("AddType") {
         account.translated(line, section);
         for ending in line.arguments.get(1..).unwrap_or_default() {
             section.entry("mime_types", ending.trim_start_matches('.'), toml_string(line.argument(0)));
         }
     }
-    if let Some(charset) = host.one("AddDefaultCharset").filter(|one| !is_word(one.argument(0), "off")) {
+    if let Some(charset) = all("AddDefaultCharset").pop().filter(|one| !is_word(one.argument(0), "off")) {
         account.translated(charset, section);
         let charset = if is_word(charset.argument(0), "on") { "iso-8859-1" } else { charset.argument(0) };
         section.key("charset", toml_string(&charset.to_ascii_lowercase()));
     }
     others(host.block, section, account);
+}
+
+/// The directives of a section, and of the parts of it, that are keys of a site.
+fn lines_of_site<'d>(block: &'d [Directive], found: &mut Vec<&'d Directive>) {
+    for line in block {
+        match ["ErrorDocument", "AddType", "AddDefaultCharset"].iter().any(|name| is(line, name)) {
+            true => found.push(line),
+            false => lines_of_site(line.inside(), found),
+        }
+    }
 }
 
 fn is_word(text: &str, word: &str) -> bool {

@@ -362,7 +362,7 @@ mod tests {
             "root = \"/srv/a\"",
             "path = \"/secret/\"",
             "basic_authentication = { file = \"/etc/users\", realm = \"Members\" }",
-            "pattern = \"/(?:[^/]*/)*[^/]*\\\\.(bak|inc)\"",
+            "pattern = \"/(?:[^/]*/)*[^/]*\\\\.(bak|inc)(?:/(?s:.*))?\"",
             "respond = { status = 403 }",
             "to = \"http://127.0.0.1:3000\"",
             "redirect = { to = \"/new${1}\", status = 301 }",

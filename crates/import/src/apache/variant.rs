@@ -125,8 +125,14 @@ pub fn variants<'d>(area: &Area<'d>, scope: &[&'d Directive], is_secure: bool) -
                 continue;
             }
             if is_of_names {
-                let keys = file_pattern(section, &area.path)
-                    .map(|pattern| Keys { path_pattern: Some(pattern), ..Keys::default() });
+                // An expression that leaves out `.well-known` is written without that group.
+                let leaves_out = section.arguments.iter().any(|word| word.contains("(?!well-known"));
+                let when = leaves_out.then(|| "not $path =~ '^/[.]well-known/'".to_string());
+                let keys = file_pattern(section, area).map(|pattern| Keys {
+                    path_pattern: Some(pattern),
+                    when,
+                    ..Keys::default()
+                });
                 found.push(Variant { section, keys });
             } else if ["If", "ElseIf", "Else"].iter().any(|name| is(section, name)) {
                 if is(section, "If") {
@@ -249,12 +255,83 @@ fn methods(section: &Directive) -> Result<Keys, String> {
 }
 
 /// An expression for the paths of an area whose last part matches the section's name.
-fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
-    let begin = format!("{}(?:[^/]*/)*", expression::literal(path));
+fn file_pattern(section: &Directive, area: &Area<'_>) -> Result<String, String> {
+    if let Some(pattern) = with_anchors(section, area)? {
+        return Ok(pattern);
+    }
+    let begin = format!("{}(?:[^/]*/)*", expression::literal(&area.path));
+    let name = name_pattern(section)?;
+    if !restricts(section) {
+        return Ok(format!("{begin}{name}"));
+    }
+    // What may not be read may not be run with a path behind its name, nor as the index of its directory.
+    let behind = "(?:/(?s:.*))?";
+    let index = area.one("DirectoryIndex");
+    let is_index =
+        |name: &str| index.map_or(name == "index.php", |index| index.arguments.iter().any(|one| one == name));
+    let mut scripts =
+        index.iter().flat_map(|index| index.arguments.iter().map(String::as_str)).chain(["index.php"]);
+    let of_index = scripts
+        .any(|script| script.ends_with(".php") && is_index(script) && expression::matches(&name, script));
+    let lists = area.every("Options").iter().any(|options| {
+        options
+            .arguments
+            .iter()
+            .any(|word| ["indexes", "+indexes"].contains(&word.to_ascii_lowercase().as_str()))
+    });
+    match of_index && !lists && !grants(section) {
+        true => Ok(format!("{begin}(?:{name}{behind})?")),
+        false => Ok(format!("{begin}{name}{behind}")),
+    }
+}
+
+/// The pattern for a `<FilesMatch>` whose expression has anchors behind its beginning or before its end, as
+/// in `(^\.|\.php$)`: they become the slash before the name, and what may be behind it.
+fn with_anchors(section: &Directive, area: &Area<'_>) -> Result<Option<String>, String> {
+    let named = section.arguments.last().map_or("", String::as_str);
+    let is_of_expression = is(section, "FilesMatch") || section.arguments.len() > 1;
+    let parts = expression::alternatives(named);
+    let has_inner = |part: &&str| {
+        let inner = part.strip_prefix('^').unwrap_or(part);
+        expression::has_anchor(inner.strip_suffix('$').unwrap_or(inner))
+    };
+    if !is_of_expression || !parts.iter().any(has_inner) {
+        return Ok(None);
+    }
+    let text = match expression::converted(named) {
+        Ok(text) => text,
+        Err(_) if forbids(section) => expression::converted(&expression::without_looks(named))?,
+        Err(advice) => return Err(advice),
+    };
+    let (end, behind) = match restricts(section) {
+        true => ("(?:/(?s:.*))?$", "(?:/(?s:.*))?"),
+        false => ("$", ""),
+    };
+    let name = expression::with_anchors(&expression::within_name(&text), "/", end);
+    let begin = expression::literal(area.path.trim_end_matches('/'));
+    let pattern = format!("{begin}(?:/[^/]*)*(?:{name})[^/]*{behind}");
+    let index = format!("{}index.php", area.path);
+    let pattern = match restricts(section) && !grants(section) && expression::matches(&pattern, &index) {
+        true => format!("{pattern}|{begin}/(?:[^/]*/)*"),
+        false => pattern,
+    };
+    Ok(Some(pattern))
+}
+
+/// Whether a section allows clients.
+fn grants(section: &Directive) -> bool {
+    section.inside().iter().any(|line| {
+        is(line, "Allow") || is(line, "Require") && line.argument(1).eq_ignore_ascii_case("granted")
+    })
+}
+
+/// An expression for the names of a section.
+fn name_pattern(section: &Directive) -> Result<String, String> {
     let named = section.arguments.last().map_or("", String::as_str);
     if is(section, "Files") && section.arguments.len() == 1 {
-        let parts: Vec<String> = named.split('*').map(expression::literal).collect();
-        return Ok(format!("{begin}{}", parts.join("[^/]*")));
+        let glob = |part: &str| expression::literal(part).replace("\\?", "[^/]");
+        let parts: Vec<String> = named.split('*').map(glob).collect();
+        return Ok(parts.join("[^/]*"));
     }
     // Each alternative must match a whole name. An expression that only forbids may match more names.
     let whole = |part: &&str| match expression::whole_path(part, false) {
@@ -265,7 +342,7 @@ fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
     let parts = parts.iter().map(whole).collect::<Result<Vec<String>, String>>()?;
     let name = parts.join("|").replace("(?s:.*?)", "[^/]*").replace("(?s:.*)", "[^/]*");
     let name = expression::within_name(&name);
-    Ok(if parts.len() == 1 { format!("{begin}{name}") } else { format!("{begin}(?:{name})") })
+    Ok(if parts.len() == 1 { name } else { format!("(?:{name})") })
 }
 
 /// Whether a section contains nothing except a refusal of all clients.

@@ -4,7 +4,7 @@
 use super::context::{Context, variable};
 use super::placeholder;
 use crate::directive::Directive;
-use crate::expression::{check_groups, literal, quoted};
+use crate::expression::{converted, literal, quoted};
 
 /// The condition of one line of a matcher.
 ///
@@ -118,8 +118,7 @@ pub fn of_hosts(hosts: &[String]) -> Result<String, String> {
 }
 
 fn compared(value: &str, expression: &str) -> Result<String, String> {
-    check_groups(expression)?;
-    Ok(format!("{value} =~ {}", quoted(expression)?))
+    Ok(format!("{value} =~ {}", quoted(&converted(expression)?)?))
 }
 
 /// `key=value`, `key=*`

@@ -156,6 +156,9 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "map" | "geo" | "split_clients" => {
             "it has no counterpart; write a [[map]] (docs/expressions.md) or a route for each value"
         }
+        "valid_referers" => {
+            return account.unneeded(directive, section, "its names are in the condition on 'Referer'");
+        }
         "limit_conn_zone" | "limit_conn" => "see 'connections_per_client' of [limits]",
         "proxy_cache_path" | "fastcgi_cache_path" | "uwsgi_cache_path" | "scgi_cache_path" => {
             let why = "answers are kept in memory; 'disk' of [accelerator] keeps copies of them";

@@ -102,7 +102,7 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}\n{text}");
         assert!(!text.contains("403"), "{text}");
         assert!(
-            text.contains("when = \"not ($arg{x})\"\npath = \"/\"\nrespond = { status = 404 }"),
+            text.contains("path = \"/\"\nrespond = { status = 404 }\nwhen = \"not ($arg{x})\""),
             "{text}"
         );
     }

@@ -16,6 +16,7 @@ use super::uploads::uploads;
 use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
+use crate::expression;
 use crate::files::is_file;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
@@ -38,28 +39,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     let without_body = is_question.then(|| forward_auth::without_body(location, &mut route, account));
     let location = without_body.as_ref().unwrap_or(location);
     if let Err(advice) = how.keys(&mut route) {
-        let inside = location.inside();
-        let is_shut = inside.iter().any(|directive| directive.name == "deny")
-            || inside
-                .iter()
-                .any(|directive| directive.name == "return" && directive.argument(0).starts_with('4'));
-        if is_shut && how.is_of_hidden_names() {
-            account.unneeded(
-                location,
-                &mut route,
-                "names that begin with a dot are not served, but for .well-known",
-            );
-        } else if is_shut {
-            account.problem(
-                location,
-                &mut route,
-                &format!("what it forbids is allowed until you do this: {advice}"),
-            );
-        } else {
-            account.problem(location, &mut route, &advice);
-        }
-        // A route without its conditions would match all requests: only its comments are written.
-        return vec![route.with_header("# A location that was not translated:")];
+        return vec![untranslated(how, location, &advice, route, account)];
     }
     for directive in location.inside().iter().filter(|directive| is_answering_if(directive)) {
         routes.extend(condition(directive, Some(how), site, &mut route, account));
@@ -76,7 +56,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         return routes;
     }
     for directive in location.inside().iter().filter(|directive| directive.name == "return") {
-        if let Some(mut answer) = rewriting(directive, Some(how), site, &mut route, account) {
+        if let Some(mut answer) = rewriting(directive, Some(how), Some(location), site, &mut route, account) {
             answer.note_first(location.to_string());
             others(location.inside(), &mut answer, account);
             own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
@@ -90,8 +70,17 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
             return routes;
         }
     }
-    for directive in location.inside().iter().filter(|directive| directive.name == "rewrite") {
-        routes.extend(rewriting(directive, Some(how), site, &mut route, account));
+    let stripped = stripped_prefix(how, location);
+    let rewrites = location.inside().iter().filter(|directive| directive.name == "rewrite");
+    for directive in rewrites.filter(|_| stripped.is_none()) {
+        let is_for_origin = directive.argument(2) == "break"
+            && location.inside().iter().any(|one| one.name.ends_with("_pass"));
+        if is_for_origin {
+            let advice = "the origin gets the path unchanged: see 'strip_prefix' of 'proxy'";
+            account.problem(directive, &mut route, advice);
+            continue;
+        }
+        routes.extend(rewriting(directive, Some(how), Some(location), site, &mut route, account));
     }
     let inside = Scope::new(location.inside());
     let is_shut = inside.all("deny").iter().any(|directive| directive.argument(0) == "all");
@@ -103,19 +92,167 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     } else {
         answer(how, location.inside(), site, &mut route, account);
     }
+    if let (Some((rewrite, begin)), Some(table)) = (&stripped, route.section_mut("[site.route.proxy]")) {
+        account.translated(rewrite, table);
+        table.key("strip_prefix", toml_string(begin));
+    }
+    without_conflicts(&inside, &mut route, account);
+    routes.extend(without_path_info(how, &route));
+    routes.push(route);
+    routes
+}
+
+/// The status with which a location refuses all clients.
+fn refusal(block: &[Directive]) -> u16 {
+    if block.iter().any(|one| one.name == "internal") {
+        return 404;
+    }
+    let answer = block.iter().find(|one| one.name == "return");
+    answer
+        .and_then(|one| one.argument(0).parse().ok())
+        .filter(|code| (400..500).contains(code))
+        .unwrap_or(403)
+}
+
+/// The beginning of the path that the origin does not get: `rewrite ^/app/(.*)$ /$1 break;` before a
+/// `proxy_pass` without a path.
+fn stripped_prefix<'l>(how: &Match, location: &'l Directive) -> Option<(&'l Directive, String)> {
+    let block = location.inside();
+    let Match::Prefix { path, .. } = how else { return None };
+    let pass = block.iter().find(|one| one.name == "proxy_pass")?;
+    let has_path = pass.argument(0).split_once("://").is_none_or(|(_, rest)| rest.contains('/'));
+    let mut rewrites = block.iter().filter(|one| one.name == "rewrite");
+    let (Some(rewrite), None, false) = (rewrites.next(), rewrites.next(), has_path) else { return None };
+    let text = rewrite.argument(0).strip_prefix('^')?.trim_end_matches('$');
+    let begin = ["/(.*)", "(/.*)", "/?(.*)"].iter().find_map(|end| text.strip_suffix(end))?;
+    let target = rewrite.argument(1);
+    let is_rest = target == if text.ends_with("(/.*)") { "$1" } else { "/$1" };
+    let is_within = !begin.is_empty()
+        && begin.chars().all(|c| c.is_ascii_alphanumeric() || "/_-".contains(c))
+        && path.trim_end_matches('/').starts_with(begin);
+    (is_rest && is_within && rewrite.argument(2) == "break").then(|| (rewrite, begin.to_string()))
+}
+
+/// The redirect to the path with a slash that nginx sends for a location with a slash before another server.
+pub fn slash_redirect(how: &Match, location: &Directive, others: &[Match]) -> Option<Section> {
+    let Match::Prefix { path, .. } = how else { return None };
+    let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty() && !bare.contains('*'))?;
+    let is_taken = |other: &Match| match other {
+        Match::Exact(other) | Match::Prefix { path: other, .. } => other == bare,
+        _ => false,
+    };
+    let passes = location.inside().iter().any(|one| one.name.ends_with("_pass"));
+    if !passes || others.iter().any(is_taken) {
+        return None;
+    }
+    let mut route = Section::new("[[site.route]]");
+    route.note(format!("{location} sends clients from the path without its slash to the one with it."));
+    route.key("path", toml_string(bare));
+    route.key("redirect", format!("{{ to = {}, status = 301 }}", toml_string(path)));
+    Some(route)
+}
+
+/// Whether a location refuses all clients.
+pub fn is_shut(block: &[Directive]) -> bool {
+    let refuses = |one: &Directive| match one.name.as_str() {
+        "deny" => one.argument(0) == "all",
+        "return" => one.argument(0).starts_with('4'),
+        "internal" => true,
+        _ => false,
+    };
+    let is_open = block.iter().any(|one| matches!(one.name.as_str(), "allow" | "satisfy"));
+    !is_open && block.iter().any(refuses)
+}
+
+/// Whether a location refuses some clients.
+fn restricts(block: &[Directive]) -> bool {
+    is_shut(block)
+        || block.iter().any(|one| match one.name.as_str() {
+            "deny" => true,
+            "auth_basic" | "auth_request" => one.argument(0) != "off",
+            _ => false,
+        })
+}
+
+/// The route before one that runs scripts by its own rules: for nginx a path behind the name of a script is
+/// that script only if the expression of the scripts matches it, and its route is before this one.
+fn without_path_info(how: &Match, route: &Section) -> Option<Section> {
+    let Match::Prefix { path, is_first } = how else { return None };
+    let table = route.section("[site.route.php]")?;
+    let mut guard = Section::new("[[site.route]]");
+    guard.note("A path behind the name of a script names no script.");
+    let (path, expression) = (path.clone(), "\\.php/".to_string());
+    Match::Inside {
+        path,
+        is_first: *is_first,
+        expression,
+        any_case: false,
+        longer: Vec::new(),
+        around: Vec::new(),
+    }
+    .keys(&mut guard)
+    .ok()?;
+    match table.value("front_controller") {
+        Some(front) => guard.key("rewrite", format!("{{ to = {front} }}")),
+        None => guard.key("respond", "{ status = 404 }"),
+    }
+    Some(guard)
+}
+
+/// What is written for a location whose expression this server does not support.
+fn untranslated(
+    how: &Match,
+    location: &Directive,
+    advice: &str,
+    mut route: Section,
+    account: &mut Account,
+) -> Section {
+    let is_shut = is_shut(location.inside());
+    let of_hidden_names = is_shut && how.is_of_hidden_names();
+    if restricts(location.inside()) && !of_hidden_names && how.wider_keys(&mut route).is_ok() {
+        account.problem(
+            location,
+            &mut route,
+            &format!("it refuses all paths that match without the groups '(?...': {advice}"),
+        );
+        route.key("respond", format!("{{ status = {} }}", refusal(location.inside())));
+        return route;
+    }
+    if is_shut && how.is_of_hidden_names() {
+        account.unneeded(
+            location,
+            &mut route,
+            "names that begin with a dot are not served, but for .well-known",
+        );
+    } else if is_shut {
+        account.problem(
+            location,
+            &mut route,
+            &format!("what it forbids is allowed until you do this: {advice}"),
+        );
+    } else {
+        account.problem(location, &mut route, advice);
+    }
+    // A route without its conditions would match all requests: only its comments are written.
+    route.with_header("# A location that was not translated:")
+}
+
+/// Removes the directory of files from a route where something else answers.
+fn without_conflicts(inside: &Scope<'_>, route: &mut Section, account: &mut Account) {
     let programs = ["proxy", "php", "fastcgi", "scgi", "uwsgi"];
     let has_program = programs.iter().any(|name| route.has_section(&format!("[site.route.{name}]")));
     if let (Some(alias), true, true) = (inside.one("alias"), has_program, route.has("alias")) {
         route.remove("alias");
         route.remove("try_files");
-        account.problem(
-            alias,
-            &mut route,
-            "a directory before a program: write a route with 'alias' before this",
-        );
+        account.problem(alias, route, "a directory before a program: write a route with 'alias' before this");
     }
-    routes.push(route);
-    routes
+    let of_origin =
+        ["proxy", "uwsgi", "scgi"].iter().any(|name| route.has_section(&format!("[site.route.{name}]")));
+    if let (Some(root), true, true) = (inside.one("root"), of_origin, route.has("root")) {
+        route.remove("root");
+        let advice = "files before an origin are those of the site: write a route with 'root' before this";
+        account.problem(root, route, advice);
+    }
 }
 
 /// How a location with `alias` matches: a directory is served below a path that ends with a slash, and a file
@@ -128,12 +265,14 @@ fn with_alias(how: &Match, location: &Directive) -> Option<Match> {
         Match::Prefix { path, is_first } => {
             Some(Match::Prefix { path: format!("{path}/"), is_first: *is_first })
         }
-        Match::Inside { path, is_first, expression, any_case } if !path.ends_with('/') => {
+        Match::Inside { path, is_first, expression, any_case, longer, around } if !path.ends_with('/') => {
             Some(Match::Inside {
                 path: format!("{path}/"),
                 is_first: *is_first,
                 expression: expression.clone(),
                 any_case: *any_case,
+                longer: longer.clone(),
+                around: around.clone(),
             })
         }
         _ => None,
@@ -161,7 +300,7 @@ fn method_gate(directive: &Directive, how: &Match, account: &mut Account) -> Opt
     account.translated(directive, &mut route);
     directive.inside().iter().for_each(|inner| account.translated(inner, &mut route));
     route.notes_first();
-    route.key("when", toml_string(&format!("not ($method in [{}])", list.join(", "))));
+    route.and_when(&format!("not ($method in [{}])", list.join(", ")));
     route.key("respond", "{ status = 403 }");
     Some(route)
 }
@@ -187,8 +326,10 @@ fn is_answering_if(directive: &Directive) -> bool {
     let inside = || directive.inside().iter().filter(|inner| inner.name != "break");
     directive.name == "if"
         && !delivery::is_of_signed_link(directive)
-        && inside().count() == 1
-        && inside().all(|inner| matches!(inner.name.as_str(), "return" | "rewrite"))
+        && inside().filter(|inner| inner.name != "add_header").count() == 1
+        && inside().all(|inner| matches!(inner.name.as_str(), "return" | "rewrite" | "add_header"))
+        && !(inside().any(|inner| inner.name == "add_header")
+            && inside().any(|inner| inner.name == "rewrite"))
 }
 
 /// Reports the directives that need no separate keys.
@@ -264,7 +405,7 @@ fn is_of_handler(name: &str) -> bool {
 pub fn php_route(site: &Site<'_>) -> Section {
     let mut route = Section::new("[[site.route]]");
     route.key("path", toml_string("/"));
-    php(site, None, &mut route);
+    php(site, None, &[], &mut route);
     route
 }
 
@@ -273,7 +414,7 @@ pub fn tried_route(directive: &Directive, site: &Site<'_>, account: &mut Account
     let mut route = Section::new("[[site.route]]");
     route.key("path", toml_string("/"));
     let how = Match::Prefix { path: "/".to_string(), is_first: false };
-    try_files(directive, &how, site, &mut route, account);
+    try_files(directive, &how, &[], site, &mut route, account);
     route
 }
 
@@ -295,7 +436,7 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     headers(&own, &site.language(), is_files, route, account);
     error_pages(&own, route, account);
     intercepts(&own, route, account);
-    files(&own, how, route, account);
+    files(&own, how, site, route, account);
     if is_files {
         uploads(&own, &scope, route, account);
     }
@@ -319,24 +460,34 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
         program("uwsgi", pass, &scope, route, account);
         cache("uwsgi", &scope, &site.language(), route, account);
     } else if let Some(tried) = own.one("try_files") {
-        try_files(tried, how, site, route, account);
+        try_files(tried, how, block, site, route, account);
     } else if how.may_be_directory() && !route.has("alias") {
         // The directory's index file may be a script.
-        php(site, None, route);
+        php(site, None, block, route);
     }
 }
 
 /// Writes the directory of files.
-fn files(own: &Scope<'_>, how: &Match, route: &mut Section, account: &mut Account) {
+fn files(own: &Scope<'_>, how: &Match, site: &Site<'_>, route: &mut Section, account: &mut Account) {
+    let is_passed =
+        ["proxy_pass", "grpc_pass", "uwsgi_pass", "scgi_pass"].iter().any(|name| own.one(name).is_some());
     if let Some(root) = own.one("root") {
-        account.translated(root, route);
-        route.key("root", toml_string(root.argument(0)));
+        let tries = own.one("try_files").is_some() || own.one(FILES_FIRST).is_some();
+        match is_passed && !tries {
+            true => account.unneeded(root, route, "another server answers here, not a file"),
+            false => {
+                account.translated(root, route);
+                if site.root().is_none_or(|of_site| of_site.argument(0) != root.argument(0)) {
+                    route.key("root", toml_string(root.argument(0)));
+                }
+            }
+        }
     }
     if let Some(alias) = own.one("alias") {
         let directory = alias.argument(0);
         match directory.contains('$') {
             true => account.problem(alias, route, "a directory has no variables"),
-            false if matches!(how, Match::Inside { .. } | Match::Expression { .. }) => {
+            false if how.expression().is_some() => {
                 account.problem(
                     alias,
                     route,
@@ -374,15 +525,35 @@ fn files(own: &Scope<'_>, how: &Match, route: &mut Section, account: &mut Accoun
     }
 }
 
+/// The arguments of a `try_files`. Those that begin with the first group of the location's expression get a
+/// slash, which that group then does not hold.
+fn with_slashes(directive: &Directive, how: &Match, route: &mut Section) -> Vec<String> {
+    let of_group = |file: &String| file.starts_with("$1") || file.starts_with("${1}");
+    let moved = how.expression().and_then(|(text, any_case)| {
+        let (moved, _) = expression::with_slash(text, "$1")?;
+        expression::whole_path(&moved, any_case).ok()
+    });
+    match moved.filter(|_| directive.arguments.iter().any(of_group)) {
+        None => directive.arguments.clone(),
+        Some(pattern) => {
+            route.key("pattern", toml_string(&pattern));
+            let with = |file: &String| if of_group(file) { format!("/{file}") } else { file.clone() };
+            directive.arguments.iter().map(with).collect()
+        }
+    }
+}
+
 /// `try_files FILE ... LAST`
 fn try_files(
     directive: &Directive,
     how: &Match,
+    block: &[Directive],
     site: &Site<'_>,
     route: &mut Section,
     account: &mut Account,
 ) {
-    let Some((last, tried)) = directive.arguments.split_last() else {
+    let arguments = with_slashes(directive, how, route);
+    let Some((last, tried)) = arguments.split_last() else {
         return account.problem(directive, route, "it has no arguments");
     };
     let templates: Result<Vec<String>, String> =
@@ -405,19 +576,21 @@ fn try_files(
         account.translated(directive, route);
         account.translated(named, route);
         if let Some(script) = front_controller(named) {
-            return php(site, Some(script), route);
+            named.inside().iter().for_each(|one| lost_parameters(one, one.argument(1), route, account));
+            return php(site, Some(script), block, route);
         }
         route.key("try_files", toml_strings(&templates));
         return answer(how, named.inside(), site, route, account);
     }
     if site.php().is_some() && script.ends_with(".php") {
         account.translated(directive, route);
-        return php(site, Some(script), route);
+        lost_parameters(directive, last, route, account);
+        return php(site, Some(script), block, route);
     }
     if last.starts_with('=') && is_plain {
         account.unneeded(directive, route, "files are served, and what is not there is 404");
         if how.may_be_directory() && !route.has("alias") {
-            php(site, None, route);
+            php(site, None, block, route);
         }
         return;
     }
@@ -433,21 +606,36 @@ fn try_files(
     route.key("try_files", toml_strings(&templates));
 }
 
+/// Tells which parameters a front controller does not get from the path: it finds the path in REQUEST_URI.
+fn lost_parameters(directive: &Directive, target: &str, route: &mut Section, account: &mut Account) {
+    let Some((script, query)) = target.split_once('?') else { return };
+    let passed = ["$args", "$query_string", "$is_args$args", ""];
+    if !passed.contains(&query) && script.ends_with(".php") {
+        let advice =
+            format!("{script} answers without the parameters '{query}': it takes the path from REQUEST_URI");
+        account.problem(directive, route, &advice);
+    }
+}
+
 /// The script of `rewrite ^ /index.php` in a named location.
 fn front_controller(named: &Directive) -> Option<&str> {
     let rewrite = named.inside().iter().find(|directive| directive.name == "rewrite")?;
-    let script = rewrite.argument(1).split(['?', '$']).next()?;
+    let script = rewrite.argument(1).split(['?', '$']).next()?.trim_end_matches('/');
     script.ends_with(".php").then_some(script)
 }
 
 /// Passes index files of directories and missing paths to the site's PHP, if it has any. The location of the
 /// scripts has its own route, which reports its directives.
-fn php(site: &Site<'_>, front: Option<&str>, route: &mut Section) {
+fn php(site: &Site<'_>, front: Option<&str>, block: &[Directive], route: &mut Section) {
     let Some(location) = site.php() else { return };
     let scope = site.scope.within(location.inside());
     let Some(pass) = scope.one("fastcgi_pass") else { return };
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, &scope, &mut table, &mut Account::default());
+    // The index is that of the directory's location, not that of the scripts.
+    if let Some(index) = site.scope.within(block).one("index") {
+        index_key(index, &mut table);
+    }
     if let Some(front) = front {
         table.key("front_controller", toml_string(front));
     }
@@ -459,7 +647,16 @@ fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &m
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, scope, &mut table, account);
     if let Some(tried) = scope.one("try_files") {
-        account.unneeded(tried, &mut table, "missing scripts are not passed to PHP");
+        let last = tried.arguments.last().map_or("", String::as_str);
+        let front =
+            last.split(['?', '$']).next().filter(|front| front.starts_with('/') && front.ends_with(".php"));
+        match front {
+            Some(front) => {
+                account.translated(tried, &mut table);
+                table.key("front_controller", toml_string(front));
+            }
+            None => account.unneeded(tried, &mut table, "missing scripts are not passed to PHP"),
+        }
     }
     route.push(table);
 }
@@ -467,12 +664,16 @@ fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &m
 fn script_keys(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     backends(pass, scope, table, account);
     if let Some(index) = scope.one("index") {
-        table.key("index", toml_strings(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
+        index_key(index, table);
     }
     parameters("fastcgi", scope, table, account);
     if let Some(time) = scope.one("fastcgi_read_timeout") {
         timeout(time, &["first_byte_timeout", "idle_timeout"], table, account);
     }
+}
+
+fn index_key(index: &Directive, table: &mut Section) {
+    table.key("index", toml_strings(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
 }
 
 fn program(

@@ -35,7 +35,7 @@ pub fn headers(
                 account.translated(expires, section);
                 cache_control.push("max-age=315360000".to_string());
             }
-            time => match (time.strip_prefix('-'), value::seconds(time)) {
+            time => match (time.strip_prefix('-'), value::seconds(time.strip_prefix('+').unwrap_or(time))) {
                 (Some(_), _) => {
                     account.translated(expires, section);
                     cache_control.push("no-cache".to_string());
@@ -52,7 +52,10 @@ pub fn headers(
     }
     for directive in scope.all("add_header") {
         let (name, text) = (directive.argument(0), directive.argument(1));
-        if text == "$upstream_cache_status" {
+        let of_server = ["content-length", "content-encoding", "transfer-encoding", "connection", "date"];
+        if of_server.contains(&name.to_ascii_lowercase().as_str()) {
+            account.unneeded(directive, section, "the server sets this field");
+        } else if text == "$upstream_cache_status" {
             account.unneeded(directive, section, "'Cache-Status' has this information (RFC 9211)");
         } else if forward_auth::is_of_cookies(scope, name, text) {
             account.unneeded(directive, section, "cookies of the authority reach the client");

@@ -2,7 +2,7 @@
 
 use super::flags::Flags;
 use crate::directive::Directive;
-use crate::expression::check_groups;
+use crate::expression::converted;
 
 /// The values of variables besides those of every request.
 #[derive(Default, Clone)]
@@ -134,7 +134,8 @@ impl Language<'_> {
             return Ok(value);
         }
         let expression = |sign: &str, flags: &str| {
-            check_groups(wanted).map(|()| format!("{value} {sign} {}", quoted(&format!("{flags}{wanted}"))))
+            let wanted = converted(wanted)?;
+            Ok(format!("{value} {sign} {}", quoted(&format!("{flags}{wanted}"))))
         };
         match sign {
             "=" => Ok(format!("{value} == {}", self.value(wanted)?)),

@@ -52,7 +52,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     let flags = site.language().flags;
     for directive in site.server.inside() {
         match directive.name.as_str() {
-            "return" | "rewrite" => routes.extend(rewriting(directive, None, site, section, account)),
+            "return" | "rewrite" => routes.extend(rewriting(directive, None, None, site, section, account)),
             "if" if flags.sets_only(directive) => {
                 account.translated(directive, section);
                 directive.inside().iter().for_each(|set| account.translated(set, section));
@@ -68,6 +68,11 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     }
     // The sort is stable: expressions keep their order.
     locations.sort_by_key(|(how, _)| how.rank());
+    without_longer_prefixes(&mut locations);
+    let locations = with_directories_of_scripts(locations, site);
+    let all: Vec<Match> = locations.iter().map(|(how, _)| how.clone()).collect();
+    routes
+        .extend(locations.iter().filter_map(|(how, location)| handler::slash_redirect(how, location, &all)));
     for (how, location) in locations.iter().filter(|(how, _)| *how != Match::Named) {
         let location = location.as_ref();
         let added = missing.filter(|_| is_everything(how));
@@ -103,6 +108,52 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
         (None, None) => {}
     }
     routes.into_iter().for_each(|route| section.push(route));
+}
+
+/// An expression in a location counts only where the location's prefix is the longest that fits.
+fn without_longer_prefixes(locations: &mut [(Match, Cow<'_, Directive>)]) {
+    let prefixes: Vec<String> = locations
+        .iter()
+        .filter_map(|(how, _)| match how {
+            Match::Prefix { path, .. } => Some(path.clone()),
+            _ => None,
+        })
+        .collect();
+    for (how, _) in locations {
+        if let Match::Inside { path, longer, .. } = how {
+            let is_longer = |other: &&String| other.len() > path.len() && other.starts_with(path.as_str());
+            longer.extend(prefixes.iter().filter(is_longer).cloned());
+        }
+    }
+}
+
+/// Adds locations for directories: nginx searches the location of a directory's index file, so what refuses
+/// scripts refuses the directories whose index script they are.
+fn with_directories_of_scripts<'d>(
+    locations: Vec<(Match, Cow<'d, Directive>)>,
+    site: &Site<'_>,
+) -> Vec<(Match, Cow<'d, Directive>)> {
+    let has_index = |block: &[Directive]| {
+        let mut indexes = block.iter().filter(|one| one.name == "index");
+        indexes.any(|one| one.arguments.iter().any(|name| name.ends_with(".php")))
+    };
+    let of_site = site.scope.one("index").is_some_and(|one| has_index(std::slice::from_ref(one)));
+    let lists =
+        |block: &[Directive]| block.iter().any(|one| one.name == "autoindex" && one.argument(0) == "on");
+    let is_needed = site.php().is_some()
+        && (of_site || locations.iter().any(|(_, location)| has_index(location.inside())))
+        && !lists(site.server.inside())
+        && !locations.iter().any(|(_, location)| lists(location.inside()));
+    let added = |how: &Match, location: &Directive| {
+        let directories = how.directories().filter(|_| is_needed && handler::is_shut(location.inside()))?;
+        let block = location.inside().iter().filter(|one| one.name != "location").cloned().collect();
+        Some((directories, Cow::Owned(Directive { block: Some(block), ..location.clone() })))
+    };
+    let with = |(how, location): (Match, Cow<'d, Directive>)| {
+        let directories = added(&how, &location);
+        std::iter::once((how, location)).chain(directories)
+    };
+    locations.into_iter().flat_map(with).collect()
 }
 
 /// Adds a location, and before it the locations nested in it, with what they inherit.
@@ -157,7 +208,7 @@ fn directive_below(directive: &mut Directive, outer: &Match, inner: &Match) {
 }
 
 fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
-    match site.scope.one("root") {
+    match site.root() {
         Some(root) => {
             account.translated(root, section);
             section.key("root", toml_string(root.argument(0)));

@@ -14,13 +14,11 @@ pub fn own_logs(block: &[Directive], scope: &Scope<'_>, section: &mut Section, a
         let mut table = Section::new(&format!("[{}.{key}]", below(section)));
         let mut is_off = false;
         for directive in block.iter().filter(|directive| directive.name == key) {
-            let target = if directive.argument(0) == "off" { &mut *section } else { &mut table };
             is_off |= directive.argument(0) == "off";
-            log(directive, scope, target, account);
+            log(directive, scope, &mut table, account);
         }
         if is_off {
-            // Written as a table it would need a section.
-            section.remove("path");
+            // A key, not a section of its own. The section's own `path` is that of its requests.
             section.key(key, toml_string("off"));
             section.take_notes(table);
         } else if table.has("path") {

@@ -229,7 +229,7 @@ fn add(
         _ => {}
     }
     if let Some(expression) = key.strip_prefix("~*").or_else(|| key.strip_prefix('~')) {
-        expression::check_groups(expression)?;
+        expression::converted(expression)?;
         let groups = expression.split("(?<").skip(1).filter_map(|rest| rest.split_once('>'));
         let language = Language {
             maps: language.maps.clone(),

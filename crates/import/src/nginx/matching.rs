@@ -1,7 +1,7 @@
 //! How a location matches, and the route keys that match the same paths.
 
 use crate::directive::Directive;
-use crate::expression;
+use crate::expression::{self, quoted};
 use crate::output::Section;
 use crate::toml_text::toml_string;
 
@@ -14,8 +14,19 @@ pub enum Match {
     Prefix { path: String, is_first: bool },
     /// `~ expression`, or with `~*` in any case.
     Expression { expression: String, any_case: bool },
-    /// An expression nested in a location with a prefix.
-    Inside { path: String, is_first: bool, expression: String, any_case: bool },
+    /// An expression nested in a location with a prefix. It counts only where that prefix is the longest: not
+    /// for paths that begin with one of `longer`.
+    /// `around`: the expressions of the locations between, each with whether case is ignored.
+    Inside {
+        path: String,
+        is_first: bool,
+        expression: String,
+        any_case: bool,
+        longer: Vec<String>,
+        around: Vec<(String, bool)>,
+    },
+    /// An expression nested in locations with the expressions `around`, each with whether case is ignored.
+    Nested { around: Vec<(String, bool)>, expression: String, any_case: bool },
     /// `@name`
     Named,
 }
@@ -37,10 +48,21 @@ impl Match {
     pub fn is_of_scripts(&self) -> bool {
         match self {
             Match::Exact(path) => path.ends_with(".php"),
-            Match::Expression { expression, .. } | Match::Inside { expression, .. } => {
-                expression.contains("\\.php") || expression.contains("[.]php")
+            Match::Expression { .. } | Match::Inside { .. } | Match::Nested { .. } => {
+                // A dot without a backslash stands for itself, too.
+                self.expression().is_some_and(|(text, _)| text.contains(".php") || text.contains("[.]php"))
             }
             Match::Prefix { .. } | Match::Named => false,
+        }
+    }
+
+    /// The expression, and whether it ignores case.
+    pub fn expression(&self) -> Option<(&str, bool)> {
+        match self {
+            Match::Expression { expression, any_case }
+            | Match::Inside { expression, any_case, .. }
+            | Match::Nested { expression, any_case, .. } => Some((expression, *any_case)),
+            Match::Exact(_) | Match::Prefix { .. } | Match::Named => None,
         }
     }
 
@@ -54,7 +76,7 @@ impl Match {
         match self {
             Match::Exact(path) => path.ends_with('/'),
             Match::Prefix { .. } => true,
-            Match::Expression { .. } | Match::Inside { .. } | Match::Named => false,
+            Match::Expression { .. } | Match::Inside { .. } | Match::Nested { .. } | Match::Named => false,
         }
     }
 
@@ -67,7 +89,29 @@ impl Match {
                 Some(Match::Prefix { path, is_first: is_first || comes_first })
             }
             (Match::Prefix { path, is_first }, Match::Expression { expression, any_case }) => {
-                Some(Match::Inside { path: path.clone(), is_first: *is_first, expression, any_case })
+                let (path, is_first) = (path.clone(), *is_first);
+                let (longer, around) = (Vec::new(), Vec::new());
+                Some(Match::Inside { path, is_first, expression, any_case, longer, around })
+            }
+            (
+                Match::Inside { path, is_first, expression: outer, any_case: outer_case, around, .. },
+                Match::Expression { expression, any_case },
+            ) => {
+                let (path, is_first, longer) = (path.clone(), *is_first, Vec::new());
+                let around = around.iter().cloned().chain([(outer.clone(), *outer_case)]).collect();
+                Some(Match::Inside { path, is_first, expression, any_case, longer, around })
+            }
+            (
+                Match::Expression { expression: outer, any_case: outer_case },
+                Match::Expression { expression, any_case },
+            ) => Some(Match::Nested { around: vec![(outer.clone(), *outer_case)], expression, any_case }),
+            (
+                Match::Nested { around, expression: outer, any_case: outer_case },
+                Match::Expression { expression, any_case },
+            ) => {
+                let outer = (outer.clone(), *outer_case);
+                let around = around.iter().cloned().chain([outer]).collect();
+                Some(Match::Nested { around, expression, any_case })
             }
             _ => None,
         }
@@ -77,14 +121,13 @@ impl Match {
     pub fn rank(&self) -> (u8, usize) {
         match self {
             Match::Exact(_) => (0, 0),
-            // A nested location is before the location around it.
-            Match::Prefix { path, is_first: true } | Match::Inside { path, is_first: true, .. } => {
+            // The expressions in the location with the longest prefix are tried before all others, and before
+            // the location around them.
+            Match::Prefix { path, is_first: true } | Match::Inside { path, .. } => {
                 (1, usize::MAX - path.len())
             }
-            Match::Expression { .. } => (2, 0),
-            Match::Prefix { path, is_first: false } | Match::Inside { path, is_first: false, .. } => {
-                (3, usize::MAX - path.len())
-            }
+            Match::Expression { .. } | Match::Nested { .. } => (2, 0),
+            Match::Prefix { path, is_first: false } => (3, usize::MAX - path.len()),
             Match::Named => (4, 0),
         }
     }
@@ -105,17 +148,93 @@ impl Match {
             }
             Match::Prefix { path, .. } if path.ends_with('/') => route.key("path", toml_string(path)),
             Match::Prefix { path, .. } => route.key("path", toml_string(&format!("{path}**"))),
-            Match::Expression { expression, any_case } => {
-                route.key("pattern", toml_string(&expression::whole_path(expression, *any_case)?));
-            }
-            Match::Inside { path, is_first, expression, any_case } => {
+            Match::Expression { expression, any_case } => pattern(expression, *any_case, route)?,
+            Match::Inside { path, is_first, expression, any_case, longer, around } => {
                 Match::Prefix { path: path.clone(), is_first: *is_first }.keys(route)?;
-                route.key("pattern", toml_string(&expression::whole_path(expression, *any_case)?));
+                for path in longer {
+                    let begin = quoted(&format!("^{}", expression::literal(path)))?;
+                    route.and_when(&format!("not $path =~ {begin}"));
+                }
+                conditions_around(around, route)?;
+                pattern(expression, *any_case, route)?;
+            }
+            Match::Nested { around, expression, any_case } => {
+                conditions_around(around, route)?;
+                pattern(expression, *any_case, route)?;
             }
             Match::Named => {}
         }
         Ok(())
     }
+
+    /// Writes the same as conditions, for a route whose pattern is another expression.
+    pub fn conditions(&self, route: &mut Section) -> Result<(), String> {
+        let Some((text, any_case)) = self.expression() else { return self.keys(route) };
+        let mut own = Section::new("");
+        self.keys(&mut own)?;
+        own.remove("pattern");
+        route.take_keys(own);
+        for condition in path_conditions(text, any_case)? {
+            route.and_when(&condition);
+        }
+        Ok(())
+    }
+
+    /// The keys for a location that refuses clients, with an expression that this server does not support:
+    /// they match more paths than the expression.
+    pub fn wider_keys(&self, route: &mut Section) -> Result<(), String> {
+        let mut wider = self.clone();
+        match &mut wider {
+            Match::Expression { expression, .. }
+            | Match::Inside { expression, .. }
+            | Match::Nested { expression, .. } => *expression = expression::without_looks(expression),
+            Match::Exact(_) | Match::Prefix { .. } | Match::Named => {}
+        }
+        wider.keys(route)
+    }
+
+    /// Which directories lead to a script that this matches: nginx searches the location of the index file.
+    pub fn directories(&self) -> Option<Match> {
+        let (text, _) = self.expression()?;
+        let expression = expression::directories_of_scripts(text)?;
+        let mut found = self.clone();
+        match &mut found {
+            Match::Expression { expression: own, .. }
+            | Match::Inside { expression: own, .. }
+            | Match::Nested { expression: own, .. } => *own = expression,
+            Match::Exact(_) | Match::Prefix { .. } | Match::Named => return None,
+        }
+        Some(found)
+    }
+}
+
+/// Writes the pattern of an expression; a lookahead becomes a condition.
+fn pattern(text: &str, any_case: bool, route: &mut Section) -> Result<(), String> {
+    let (text, conditions) = expression::without_lookahead(text, any_case)?;
+    for condition in conditions {
+        route.and_when(&condition);
+    }
+    route.key("pattern", toml_string(&expression::whole_path(&text, any_case)?));
+    Ok(())
+}
+
+/// Writes that the path matches the expressions of the locations around.
+fn conditions_around(around: &[(String, bool)], route: &mut Section) -> Result<(), String> {
+    for (outer, any_case) in around {
+        for condition in path_conditions(outer, *any_case)? {
+            route.and_when(&condition);
+        }
+    }
+    Ok(())
+}
+
+/// The conditions under which a path matches an expression.
+fn path_conditions(text: &str, any_case: bool) -> Result<Vec<String>, String> {
+    let (text, mut conditions) = expression::without_lookahead(text, any_case)?;
+    expression::whole_path(&text, any_case)?;
+    let flags = if any_case { "(?i)" } else { "" };
+    conditions.push(format!("$path =~ {}", quoted(&format!("{flags}{}", expression::portable(&text)))?));
+    Ok(conditions)
 }
 
 /// Whether it matches all paths that no other location matches.

@@ -47,6 +47,7 @@ mod map;
 mod matching;
 mod missing_files;
 mod read;
+mod referers;
 mod rewriting;
 mod scope;
 mod site;

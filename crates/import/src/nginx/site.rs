@@ -39,6 +39,14 @@ impl<'d> Site<'d> {
         Language { flags, ..language }
     }
 
+    /// Its directory: its own, or that of the location for all paths.
+    pub fn root(&self) -> Option<&'d Directive> {
+        self.scope.one("root").or_else(|| {
+            let all = self.locations().find(|location| location.arguments == ["/"])?;
+            all.inside().iter().find(|one| one.name == "root")
+        })
+    }
+
     /// Its locations.
     pub fn locations(&self) -> impl Iterator<Item = &'d Directive> {
         self.server.inside().iter().filter(|directive| directive.name == "location")

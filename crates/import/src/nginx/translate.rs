@@ -9,6 +9,7 @@ use super::keys::body_limit;
 use super::location;
 use super::log::log;
 use super::map;
+use super::referers;
 use super::scope::{INHERITED, Scope};
 use super::site::Site;
 use super::stream::streams;
@@ -21,7 +22,7 @@ use crate::toml_text::{toml_string, toml_strings};
 
 /// Translates a configuration, or a part of one that contains servers.
 pub fn translate(directives: &[Directive]) -> Imported {
-    let directives = &constants::replaced(directives)[..];
+    let directives = &referers::replaced(&constants::replaced(directives))[..];
     let mut account = Account::default();
     let mut server = Section::new("[server]");
     let mut limits = Section::new("[limits]");
@@ -336,6 +337,8 @@ mod tests {
         expected.extend(php);
         expected.extend(["[[site.route]]", "path = \"/remote**\""]);
         expected.push("redirect = { to = \"/remote.php$path\", status = 301 }");
+        expected.extend(["[[site.route]]", "path = \"/\"", "pattern = \"(?s:.*?)\\\\.php/(?s:.*)\""]);
+        expected.push("rewrite = { to = \"/index.php\" }");
         expected.extend(["[[site.route]]", "path = \"/\""]);
         expected.extend(php);
         expected.push("front_controller = \"/index.php\"");
@@ -356,13 +359,54 @@ mod tests {
     #[test]
     fn what_is_forbidden_and_not_translated_is_told() {
         let imported = imported(
-            "server { root /srv;\n location ~ \\.(?!css)x { deny all; }\n\
+            "server { root /srv;\n location ~ (a|\\.(?!css))x { deny all; }\n\
              location ~ /\\.(?!well-known).* { deny all; } }",
         );
         assert_eq!(imported.problems.len(), 1, "{:?}", imported.problems);
         let problem = &imported.problems[0];
         assert_eq!(problem.place.to_string(), "nginx.conf:2");
-        assert!(problem.advice.starts_with("what it forbids is allowed"), "{}", problem.advice);
+        assert!(problem.advice.starts_with("it refuses all paths"), "{}", problem.advice);
+        // More is refused, rather than less.
+        assert!(keys(&imported).contains(&"pattern = \"(?s:.*?)(a|\\\\.)x(?s:.*)\""), "{}", imported.text);
+    }
+
+    #[test]
+    fn a_location_keeps_its_path_beside_its_log() {
+        let imported = imported(
+            "http { access_log off; server { root /srv; location = /x { access_log off; deny all; }\n\
+             location /y/ { access_log off; return 200 ok; } } }",
+        );
+        let text = keys(&imported).join("\n");
+        for route in [
+            "path = \"/x\"\naccess_log = \"off\"\nrespond = { status = 403 }",
+            "path = \"/y/\"\nrespond = { status = 200, body = \"ok\" }\naccess_log = \"off\"",
+        ] {
+            assert!(text.contains(route), "{route}\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_asks_for_a_password_is_not_open_to_all() {
+        let imported = imported(
+            "server { root /srv; location ~ (a|b(?=c)) { auth_basic x; auth_basic_user_file /u; } }",
+        );
+        let text = keys(&imported).join("\n");
+        assert!(text.contains("pattern = \"(?s:.*?)(a|b)(?s:.*)\"\nrespond = { status = 403 }"), "{text}");
+        assert_eq!(imported.problems.len(), 1, "{:?}", imported.problems);
+    }
+
+    #[test]
+    fn expressions_in_locations_count_for_the_longest_prefix() {
+        let imported = imported(
+            "server { root /srv; location ~ \\.x$ { return 401; }\n\
+             location /a { location ~ \\.x$ { return 402; } }\n\
+             location /a/b/ { root /b; } location ~ ^/c { location ~ \\.y$ { return 403; } } }",
+        );
+        let text = keys(&imported).join("\n");
+        let inner = "path = \"/a**\"\npattern = \"(?s:.*?)\\\\.x\"\nrespond = { status = 402 }\n\
+                     when = \"not $path =~ '^/a/b/'\"";
+        assert!(text.find(inner) < text.find("status = 401") && text.contains(inner), "{text}");
+        assert!(text.contains("respond = { status = 403 }\nwhen = \"$path =~ '^/c'\""), "{text}");
     }
 
     #[test]

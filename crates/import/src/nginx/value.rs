@@ -109,6 +109,10 @@ pub fn template(text: &str, facts: &Facts<'_>, language: &Language<'_>) -> Resul
         }
     }
     out.push_str(rest);
+    let begins = ["/", "$path", "${path}", "http://", "https://", "$map{", "${map{"];
+    if !begins.iter().any(|begin| out.starts_with(begin)) {
+        return Err("a target here begins with '/', '$path', 'http://' or 'https://'".to_string());
+    }
     if !keeps_query && !out.contains('?') {
         out.push('?');
     }

@@ -47,8 +47,15 @@ pub(super) fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
+impl Rival {
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// A php-fpm with one process.
-fn php(tree: &Tree) -> Option<Rival> {
+pub(super) fn php(tree: &Tree) -> Option<Rival> {
     let found = ["8.4", "8.3", "8.2", "8.1"].map(|version| format!("/usr/sbin/php-fpm{version}"));
     let Some(program) = found.iter().find(|program| Path::new(program).exists()) else {
         skipped("configurations with PHP (install php-fpm)");
@@ -196,7 +203,7 @@ pub(super) fn open_to_all(directory: &Path) {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
 }
 
-const PASSWORD: &str = "Authorization: Basic YW5uOndyb25n\r\n";
+pub(super) const PASSWORD: &str = "Authorization: Basic YW5uOndyb25n\r\n";
 
 #[test]
 fn a_caddyfile_with_files_redirects_and_a_password() {

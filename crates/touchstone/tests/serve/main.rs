@@ -25,6 +25,7 @@ mod http2_waits;
 mod http3_client;
 mod https;
 mod idle;
+mod import_applications;
 mod import_caddy;
 mod import_conditions;
 mod import_nginx;
