@@ -4,11 +4,10 @@
 //! The metadata is fetched at the start and at every `refresh`. While the provider fails, what was fetched
 //! last stays in use. Providers with the same settings are one, and a reload keeps them.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -18,6 +17,7 @@ use touchstone_client::{HttpClient, Settings};
 use crate::logout_table::LogoutTable;
 use crate::metadata::{LARGEST, Metadata};
 use crate::renewal_table::RenewalTable;
+use crate::shared::LoginShared;
 
 /// The wait after a failed fetch; it is doubled each time up to the maximum.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub struct Provider {
 }
 
 /// What makes two providers the same.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProviderSettings {
     /// The issuer.
     pub issuer: String,
@@ -64,29 +64,17 @@ pub struct ProviderSettings {
 
 impl Provider {
     /// The provider with these settings. The error describes their problem.
-    pub fn open(settings: ProviderSettings, report: Report) -> Result<Arc<Provider>, String> {
-        static PROVIDERS: Mutex<Option<HashMap<ProviderSettings, Weak<Provider>>>> = Mutex::new(None);
-        let mut providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let providers = providers.get_or_insert_default();
-        providers.retain(|_, provider| provider.strong_count() > 0);
-        if let Some(provider) = providers.get(&settings).and_then(Weak::upgrade) {
-            return Ok(provider);
-        }
-        // A reload may change the other settings while a session is renewed.
-        let mut same_issuer = providers.iter().filter(|(other, _)| other.issuer == settings.issuer);
-        let before = same_issuer.find_map(|(_, other)| other.upgrade());
-        let tables = before.map(|before| (before.renewals.clone(), before.logouts.clone()));
-        let provider = Provider::start(settings.clone(), tables.unwrap_or_default(), report)?;
-        let provider = Arc::new(provider);
-        providers.insert(settings, Arc::downgrade(&provider));
-        Ok(provider)
+    pub fn open(
+        settings: ProviderSettings,
+        shared: &LoginShared,
+        report: Report,
+    ) -> Result<Arc<Provider>, String> {
+        shared.providers.of_or(settings, |settings| Provider::start(settings.clone(), shared, report))
     }
 
-    fn start(
-        settings: ProviderSettings,
-        (renewals, logouts): (Arc<RenewalTable>, Arc<LogoutTable>),
-        report: Report,
-    ) -> Result<Provider, String> {
+    fn start(settings: ProviderSettings, shared: &LoginShared, report: Report) -> Result<Provider, String> {
+        let renewals = shared.renewals.of(settings.issuer.clone());
+        let logouts = shared.logouts.of(settings.issuer.clone());
         let client = HttpClient::new(Settings {
             ca_certificate: settings.ca_certificate.as_deref(),
             ca_key: "login.ca_certificate",

@@ -3,14 +3,13 @@
 //! A file is used only if this user wrote it, into a directory that no other user can write to, with an
 //! engine of the same version and settings, for the same component, and if it is complete.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{Hash as _, Hasher};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
@@ -20,6 +19,7 @@ use wasmtime_wasi_http::{p2, p3};
 
 use crate::header::{Header, sha256};
 use crate::runtime::{self, Runtime, Version};
+use crate::shared::WasmShared;
 use crate::state::State;
 
 /// The largest component.
@@ -57,13 +57,12 @@ impl LoadedComponent {
 pub fn load(
     path: &Path,
     directory: Option<&Path>,
+    shared: &WasmShared,
     note: &mut dyn FnMut(String),
 ) -> Result<Arc<LoadedComponent>, String> {
-    static LOADED: Mutex<Option<HashMap<[u8; 32], Weak<LoadedComponent>>>> = Mutex::new(None);
     let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let hash = sha256(&bytes);
-    let known = |loaded: &Option<HashMap<_, Weak<LoadedComponent>>>| loaded.as_ref()?.get(&hash)?.upgrade();
-    if let Some(component) = known(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
+    if let Some(component) = shared.loaded.find(&hash) {
         return Ok(component);
     }
     let usable = directory.filter(|directory| match prepare(directory) {
@@ -84,12 +83,7 @@ pub fn load(
         }
     };
     let component = component.map_err(|error| format!("{}: {error:#}", path.display()))?;
-    let component = Arc::new(component);
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    let loaded = loaded.get_or_insert_default();
-    loaded.retain(|_, component| component.strong_count() > 0);
-    loaded.insert(hash, Arc::downgrade(&component));
-    Ok(component)
+    shared.loaded.of_or(hash, |_| Ok(component))
 }
 
 fn read_component(path: &Path) -> io::Result<Vec<u8>> {

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_proxy::OriginGroups;
 use touchstone_python::PythonPools;
 
@@ -38,6 +39,8 @@ pub struct MetricSources {
     pub origins: Arc<OriginGroups>,
     /// The applications in Python of the server.
     pub python: Arc<PythonPools>,
+    /// The counts of services of the server.
+    pub counts: Arc<ServiceCounts>,
 }
 
 /// The metrics of the process.
@@ -182,6 +185,11 @@ impl Metrics {
     /// The applications in Python of the server.
     pub fn python(&self) -> &PythonPools {
         &self.sources.python
+    }
+
+    /// The counts of services of the server.
+    pub fn counts(&self) -> &ServiceCounts {
+        &self.sources.counts
     }
 
     /// The counters of every core, in their order.

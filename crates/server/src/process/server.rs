@@ -156,6 +156,7 @@ impl Server {
             lost_lines: access_log.lost_lines_count(),
             origins: services.origins.clone(),
             python: services.python.clone(),
+            counts: services.counts.clone(),
         });
         let acme = AcmeManager::new(shared.tls.clone(), error_log.clone(), metrics.acme().clone());
         let challenges = acme.http_challenges();
