@@ -16,6 +16,7 @@
 //! | `trace` | the trace of a request, and the spans in it |
 //! | `variables` | the values of variables of conditions and texts |
 //! | `named` | values that are kept under a name as long as something uses them |
+//! | `configurations` | which configurations use such a value |
 //! | `count`, `service_counts` | a count; all counts of one server, by name, of the next modules |
 //! | `component_counts` | the counts of WebAssembly components |
 //! | `crawler_counts` | the counts of bots and of visitors that are checked |
@@ -27,6 +28,7 @@
 
 pub mod answer;
 pub mod component_counts;
+pub mod configurations;
 pub mod count;
 pub mod crawler_counts;
 pub mod handler;

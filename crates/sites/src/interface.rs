@@ -93,7 +93,7 @@ fn open_program(
         }
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
         RouteConfig { servlet: Some(servlet), .. } if !servlet.is_over_ajp => {
-            servlet::open(servlet, route, site).map(Some)
+            servlet::open(servlet, route, site, &services.servlets).map(Some)
         }
         RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site, services).map(Some),
         RouteConfig { webdav: Some(webdav), .. } => webdav::open(webdav, route, site, services).map(Some),

@@ -15,6 +15,7 @@ use touchstone_login::LoginShared;
 use touchstone_processes::pool::Pools;
 use touchstone_proxy::OriginGroups;
 use touchstone_python::PythonPools;
+use touchstone_servlet::ServletRoutes;
 use touchstone_tls::TlsShared;
 use touchstone_webdav::WebDavStores;
 
@@ -31,6 +32,8 @@ pub struct Services {
     pub pools: Arc<Pools>,
     /// Applications in Python.
     pub python: Arc<PythonPools>,
+    /// Routes with servlets.
+    pub servlets: Arc<ServletRoutes>,
     /// WebAssembly components.
     #[cfg(feature = "wasm")]
     pub wasm: Arc<touchstone_wasm::WasmShared>,
@@ -64,12 +67,12 @@ impl Services {
     pub fn begin_configuration(&self) {
         self.origins.begin_configuration();
         self.python.begin_configuration();
-        touchstone_servlet::begin_configuration();
+        self.servlets.begin_configuration();
     }
 
     /// Called when the cores use the configuration that was opened last.
     pub fn configuration_in_use(&self) {
-        touchstone_servlet::end_unwanted();
+        self.servlets.configuration_in_use();
         self.python.configuration_in_use();
         self.origins.configuration_in_use();
     }
@@ -77,7 +80,7 @@ impl Services {
     /// Ends all processes of programs, and waits until they have ended.
     pub fn stop(&self) {
         self.pools.stop();
-        touchstone_servlet::stop();
+        self.servlets.stop();
         self.python.stop();
     }
 }

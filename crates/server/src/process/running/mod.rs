@@ -324,7 +324,7 @@ impl Running {
             "sites": parts.snapshot.config.sites.len(),
             "streams": touchstone_admin::streams_json(&stream_totals(parts.metrics.counts())),
             "origins": touchstone_admin::origins_json(&origin_totals(parts.metrics.origins())),
-            "servlets": touchstone_servlet::status::of_server(),
+            "servlets": parts.metrics.servlets().status(),
             "python": parts.metrics.python().status(),
             "components": touchstone_admin::components_json(&component_totals(parts.metrics.counts())),
             "reloads": self.reloads,
