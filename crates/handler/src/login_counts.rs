@@ -1,5 +1,5 @@
-//! Counts of logins, for metrics: by provider and client, because the logins of several sites and routes share
-//! sessions.
+//! Counts of logins, for metrics: by provider and client, because the logins of several sites and routes
+//! share sessions.
 
 use crate::count::Count;
 

@@ -17,7 +17,6 @@ use touchstone_client::{HttpClient, Settings};
 use crate::logout_table::LogoutTable;
 use crate::metadata::{LARGEST, Metadata};
 use crate::renewal_table::RenewalTable;
-use crate::shared::LoginShared;
 
 /// The wait after a failed fetch; it is doubled each time up to the maximum.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -63,18 +62,13 @@ pub struct ProviderSettings {
 }
 
 impl Provider {
-    /// The provider with these settings. The error describes their problem.
-    pub fn open(
+    /// A provider with these settings, and the tables of its issuer. The error describes their problem.
+    pub fn start(
         settings: ProviderSettings,
-        shared: &LoginShared,
+        renewals: Arc<RenewalTable>,
+        logouts: Arc<LogoutTable>,
         report: Report,
-    ) -> Result<Arc<Provider>, String> {
-        shared.providers.of_or(settings, |settings| Provider::start(settings.clone(), shared, report))
-    }
-
-    fn start(settings: ProviderSettings, shared: &LoginShared, report: Report) -> Result<Provider, String> {
-        let renewals = shared.renewals.of(settings.issuer.clone());
-        let logouts = shared.logouts.of(settings.issuer.clone());
+    ) -> Result<Provider, String> {
         let client = HttpClient::new(Settings {
             ca_certificate: settings.ca_certificate.as_deref(),
             ca_key: "login.ca_certificate",

@@ -159,16 +159,13 @@ impl Login {
             return Ok(None);
         }
         let (keys, secret) = files_of(config)?;
-        let provider = Provider::open(
-            ProviderSettings {
-                issuer: config.issuer.clone(),
-                ca_certificate: config.ca_certificate.clone(),
-                refresh: config.refresh,
-            },
-            shared,
-            access.report(),
-        )
-        .map_err(|problem| format!("'login': {problem}"))?;
+        let settings = ProviderSettings {
+            issuer: config.issuer.clone(),
+            ca_certificate: config.ca_certificate.clone(),
+            refresh: config.refresh,
+        };
+        let provider = shared.provider(settings, access.report());
+        let provider = provider.map_err(|problem| format!("'login': {problem}"))?;
         let rules = TokenRules::of_claims(config.required_claims(), &config.user, &config.fields);
         let of_id_tokens = TokenRules {
             algorithms: config.algorithms.iter().filter_map(|name| name.parse().ok()).collect(),

@@ -19,7 +19,7 @@ use touchstone_servlet::ServletRoutes;
 use touchstone_tls::TlsShared;
 use touchstone_webdav::WebDavStores;
 
-use crate::streams::StreamLogs;
+use crate::stream_logs::StreamLogs;
 
 /// The programs, origins and other services of a server.
 #[derive(Clone, Default)]

@@ -1,18 +1,14 @@
 //! Streams as the cores use them: how the ClientHello of a connection chooses its route, the settings of the
 //! connection, and the origins.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone_access::StreamGate;
-use touchstone_config::{
-    AccessLogConfig, AccessLogFormat, Config, LogDestination, NetworkSet, StreamBalance, StreamConfig,
-};
-use touchstone_handler::named::Named;
+use touchstone_config::{Config, NetworkSet, StreamBalance, StreamConfig};
 use touchstone_handler::stream_counts::Counts;
 use touchstone_http::response::ResponseLimits;
-use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
+use touchstone_observe::log::access::{AccessLog, CoreBuffer};
 use touchstone_proxy::{
     AnswerRules, Balance, CheckRules, ConnectionRules, Forward, ForwardRules, GroupName, HashBy, HostField,
     OriginTls, ProxySettings, RetryRules, SharedGroup, TimeLimits, Version,
@@ -47,29 +43,6 @@ pub struct StreamSetup {
     /// The position of the target for connections that match no route.
     default: Option<usize>,
     log: Option<Arc<AccessLog>>,
-}
-
-/// The logs of streams of a server. A configuration reuses those of the previous one, so that the lines of its
-/// connections are not lost at the end of the server.
-#[derive(Default)]
-pub struct StreamLogs(Named<LogDestination, AccessLog>);
-
-impl StreamLogs {
-    /// The log with this destination; `None` if it is off.
-    fn open(
-        &self,
-        destination: &LogDestination,
-        lost_lines: &LostLines,
-    ) -> io::Result<Option<Arc<AccessLog>>> {
-        if *destination == LogDestination::Off {
-            return Ok(None);
-        }
-        let start = |destination: &LogDestination| {
-            let config = AccessLogConfig::new(destination.clone(), AccessLogFormat::Common);
-            AccessLog::start_beside(lost_lines, &config)
-        };
-        self.0.of_or(destination.clone(), start).map(Some)
-    }
 }
 
 /// A group of origins.

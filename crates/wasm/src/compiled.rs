@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
+use touchstone_handler::named::Named;
 use wasmtime::component::{Component, InstancePre};
 use wasmtime::{Engine, Result};
 use wasmtime_wasi_http::{p2, p3};
 
 use crate::header::{Header, sha256};
 use crate::runtime::{self, Runtime, Version};
-use crate::shared::WasmShared;
 use crate::state::State;
 
 /// The largest component.
@@ -52,17 +52,17 @@ impl LoadedComponent {
     }
 }
 
-/// Loads a component. `note` gets messages for the operator about files of compiled components. The error
-/// says what is wrong.
+/// Loads a component, unless it is known by its hash. `note` gets messages for the operator about files of
+/// compiled components. The error says what is wrong.
 pub fn load(
     path: &Path,
     directory: Option<&Path>,
-    shared: &WasmShared,
+    known: &Named<[u8; 32], LoadedComponent>,
     note: &mut dyn FnMut(String),
 ) -> Result<Arc<LoadedComponent>, String> {
     let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let hash = sha256(&bytes);
-    if let Some(component) = shared.loaded.find(&hash) {
+    if let Some(component) = known.find(&hash) {
         return Ok(component);
     }
     let usable = directory.filter(|directory| match prepare(directory) {
@@ -83,7 +83,7 @@ pub fn load(
         }
     };
     let component = component.map_err(|error| format!("{}: {error:#}", path.display()))?;
-    shared.loaded.of_or(hash, |_| Ok(component))
+    known.of_or(hash, |_| Ok(component))
 }
 
 fn read_component(path: &Path) -> io::Result<Vec<u8>> {

@@ -65,7 +65,8 @@ impl Wasm {
     pub fn open(settings: Settings, shared: &WasmShared, counts: &ServiceCounts) -> Result<Wasm, String> {
         let directory = settings.compiled.as_deref();
         let mut notes = Vec::new();
-        let loaded = compiled::load(&settings.component, directory, shared, &mut |note| notes.push(note))?;
+        let loaded =
+            compiled::load(&settings.component, directory, &shared.loaded, &mut |note| notes.push(note))?;
         let imports = imports(&settings, shared, counts);
         let component = Component {
             loaded,
