@@ -3,6 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | `rule` | the rules of a site or route: from a request to a decision |
+//! | `shared` | what the rules of a server share |
 //! | `signature` | HTTP Message Signatures (RFC 9421) |
 //! | `bots` | the profile of them for bots (web-bot-auth): keys, directories, nonces |
 //! | `check` | the proof of work, and the way for readers without scripts |
@@ -19,11 +20,13 @@ mod check;
 mod pace;
 mod request_message;
 mod rule;
+mod shared;
 pub mod signature;
 mod visitor;
 
 pub use check::cookie::is_own_cookie;
 pub use rule::{Crawlers, Decision, passed_before};
+pub use shared::CrawlersShared;
 pub use visitor::{Endpoint, answer, endpoint};
 
 /// Reads bytes as each kind of input from outside, for fuzzing: the fields of a signature, `Signature-Agent`,

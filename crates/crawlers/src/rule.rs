@@ -20,6 +20,7 @@ use touchstone_expression::network::NetworkSet;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::crawler_counts::{self, Counts, Result as Counted};
 use touchstone_handler::request::{BotFacts, Request};
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_http::addresses::is_this_machine;
 use touchstone_http::request_view::RequestView;
 
@@ -31,6 +32,7 @@ use crate::check::binding::Properties;
 use crate::check::token::TextKeys;
 use crate::pace::Pace;
 use crate::request_message::{as_message, target_parts};
+use crate::shared::CrawlersShared;
 
 /// The rules of a site or route.
 pub struct Crawlers {
@@ -113,6 +115,8 @@ impl Crawlers {
         config: &CrawlersConfig,
         site: &str,
         report: Report,
+        shared: &CrawlersShared,
+        counts: &ServiceCounts,
     ) -> Result<Option<Arc<Crawlers>>, String> {
         if !config.is_on {
             return Ok(None);
@@ -122,10 +126,11 @@ impl Crawlers {
             ca_certificate: config.ca_certificate.clone(),
             allows_private: config.private_networks,
         };
-        let directories = Directories::open(&settings, report.clone())
-            .map_err(|problem| format!("'crawlers': {problem}"))?;
+        let start = |settings: &FetchSettings| Directories::start(settings, report.clone());
+        let directories = shared.directories.of_or(settings, start);
+        let directories = directories.map_err(|problem| format!("'crawlers': {problem}"))?;
         let counts =
-            |bot: &str| crawler_counts::of(crawler_counts::Name { site: site.into(), bot: bot.into() });
+            |bot: &str| counts.crawlers.of(crawler_counts::Name { site: site.into(), bot: bot.into() });
         let mut known = Vec::new();
         for (bot, keys) in config.bots.iter().zip(sources) {
             if let BotKeys::Agent(agent) = &keys {
@@ -143,6 +148,7 @@ impl Crawlers {
             verifier: Verifier {
                 bots: known,
                 directories,
+                nonces: shared.nonces.clone(),
                 longest_s: config.signature_lifetime.as_secs(),
                 needs_nonce: config.needs_nonce,
                 accepts_others: config.other_bots,
@@ -153,7 +159,7 @@ impl Crawlers {
             when: config.when.clone(),
             except: config.except.iter().map(|text| PathPattern::read(text)).collect(),
             exempt: NetworkSet::new(&config.exempt),
-            task: TaskSettings::of(config, keys),
+            task: TaskSettings::of(config, keys.map_or_else(|| shared.keys(), Arc::new)),
             counts: counts("-"),
             report,
             has_reported: AtomicBool::new(false),
@@ -331,12 +337,10 @@ fn too_many(wait: Duration) -> Answer {
 }
 
 /// Reads the files that the keys name. The error names the key.
-fn files_of(config: &CrawlersConfig) -> Result<(Arc<TextKeys>, Vec<BotKeys>), String> {
+fn files_of(config: &CrawlersConfig) -> Result<(Option<TextKeys>, Vec<BotKeys>), String> {
     let keys = match &config.key_file {
-        Some(path) => {
-            Arc::new(TextKeys::open_file(path).map_err(|problem| format!("'crawlers': {problem}"))?)
-        }
-        None => TextKeys::of_process(),
+        Some(path) => Some(TextKeys::open_file(path).map_err(|problem| format!("'crawlers': {problem}"))?),
+        None => None,
     };
     let source = |bot: &BotConfig| match &bot.key_file {
         None => Agent::of_address(&bot.agent)

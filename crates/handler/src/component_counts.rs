@@ -1,9 +1,6 @@
-//! Counts of WebAssembly components in this process, for metrics and status. They are in this crate because
-//! builds without components have the metrics too.
+//! Counts of WebAssembly components, for metrics and status.
 
-use std::sync::Arc;
-
-use crate::named_counts::{Count, NamedCounts};
+use crate::count::Count;
 
 /// Why a component has returned no answer, or only a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,42 +67,15 @@ pub struct Name {
     pub component: String,
 }
 
-static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
-
-/// The counts of a component. They are kept over reloads.
-pub fn of_component(name: Name) -> Arc<Counts> {
-    KNOWN.of(name)
-}
-
-/// All components that are in use, by their names.
-pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    KNOWN.all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counts_continue_while_a_component_is_in_use() {
-        let name = |component: &str| Name {
-            site: "example.org".to_string(),
-            route: "/app/".to_string(),
-            component: component.to_string(),
-        };
-        let counts = of_component(name("a.wasm"));
-        counts.requests.add(2);
+    fn failures_are_counted_by_cause() {
+        let counts = Counts::default();
         counts.add_failure(Cause::Time);
-        let again = of_component(name("a.wasm"));
-        assert_eq!(
-            (again.requests.get(), again.failures(Cause::Time), again.failures(Cause::Full)),
-            (2, 1, 0)
-        );
-        assert_eq!(of_component(name("b.wasm")).requests.get(), 0);
-        let is_known = || all().iter().any(|(known, _)| *known == name("a.wasm"));
-        assert!(is_known());
-        drop((counts, again));
-        assert!(!is_known());
-        assert_eq!(of_component(name("a.wasm")).requests.get(), 0);
+        assert_eq!(Cause::ALL.map(|cause| counts.failures(cause)), [0, 0, 1, 0]);
+        assert_eq!(Cause::ALL.map(Cause::label)[Cause::Time as usize], "timeout");
     }
 }

@@ -1,8 +1,6 @@
-//! Counts of bots and of visitors that were checked in this process, for metrics: by site and bot.
+//! Counts of bots and of visitors that were checked, for metrics: by site and bot.
 
-use std::sync::Arc;
-
-use crate::named_counts::{Count, NamedCounts};
+use crate::count::Count;
 
 /// The result of the rules on crawlers for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,18 +89,6 @@ pub struct Name {
     pub site: String,
     /// The bot that the configuration names; `-`: all other clients.
     pub bot: String,
-}
-
-static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
-
-/// The counts with this name. They are kept over reloads.
-pub fn of(name: Name) -> Arc<Counts> {
-    KNOWN.of(name)
-}
-
-/// All counts that are in use, by their names.
-pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    KNOWN.all()
 }
 
 #[cfg(test)]

@@ -15,8 +15,11 @@
 //! | `interim` | interim responses before an answer |
 //! | `trace` | the trace of a request, and the spans in it |
 //! | `variables` | the values of variables of conditions and texts |
-//! | `named_counts` | counts that are kept under a name, for the next two |
+//! | `named` | values that are kept under a name as long as something uses them |
+//! | `configurations` | which configurations use such a value |
+//! | `count`, `service_counts` | a count; all counts of one server, by name, of the next modules |
 //! | `component_counts` | the counts of WebAssembly components |
+//! | `crawler_counts` | the counts of bots and of visitors that are checked |
 //! | `login_counts` | the counts of logins |
 //! | `stream_counts` | the counts of streams: connections without requests |
 //! | `webdav_counts` | the counts of WebDAV |
@@ -25,14 +28,17 @@
 
 pub mod answer;
 pub mod component_counts;
+pub mod configurations;
+pub mod count;
 pub mod crawler_counts;
 pub mod handler;
 pub mod interim;
 pub mod login_counts;
-pub mod named_counts;
+pub mod named;
 pub mod pipe;
 pub mod reason_phrase;
 pub mod request;
+pub mod service_counts;
 pub mod stream_counts;
 pub mod trace;
 pub mod variables;

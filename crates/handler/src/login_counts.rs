@@ -1,9 +1,7 @@
-//! Counts of logins in this process, for metrics: by provider and client, because the logins of several sites
-//! and routes share sessions.
+//! Counts of logins, for metrics: by provider and client, because the logins of several sites and routes
+//! share sessions.
 
-use std::sync::Arc;
-
-use crate::named_counts::{Count, NamedCounts};
+use crate::count::Count;
 
 /// Why a login was refused, by the status of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,18 +143,6 @@ pub struct Name {
     pub issuer: String,
     /// The name of the client there.
     pub client: String,
-}
-
-static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
-
-/// The counts of a client. They are kept over reloads.
-pub fn of_client(name: Name) -> Arc<Counts> {
-    KNOWN.of(name)
-}
-
-/// All counts that are in use, by their names.
-pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    KNOWN.all()
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
-//! Counts of streams in this process, for metrics and status: connections and datagrams that are passed on
-//! unchanged.
+//! Counts of streams, for metrics and status: connections and datagrams that are passed on unchanged.
 
-use std::sync::Arc;
-
-use crate::named_counts::{Count, NamedCounts};
+use crate::count::Count;
 
 /// Why a connection, or a client's exchange of datagrams, has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,33 +111,15 @@ impl Counts {
 /// The name of a stream, and `tcp` or `udp`.
 pub type Name = (String, &'static str);
 
-static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
-
-/// The counts of a stream. They are kept over reloads.
-pub fn of_stream(name: Name) -> Arc<Counts> {
-    KNOWN.of(name)
-}
-
-/// All counts that are in use, by their names.
-pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    KNOWN.all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counts_continue_while_a_stream_is_in_use() {
-        let name = ("counts-go-on".to_string(), "tcp");
-        let counts = of_stream(name.clone());
-        counts.accepted.add(2);
+    fn ends_are_counted_by_reason() {
+        let counts = Counts::default();
         counts.ended(End::NoRoute);
-        let again = of_stream(name.clone());
-        assert_eq!((again.accepted.get(), again.ends(End::NoRoute), again.ends(End::Done)), (2, 1, 0));
-        drop((counts, again));
-        assert!(all().iter().all(|(known, _)| *known != name));
-        assert_eq!(of_stream(name).accepted.get(), 0);
+        assert_eq!((counts.ends(End::NoRoute), counts.ends(End::Done)), (1, 0));
         for (number, end) in End::ALL.into_iter().enumerate() {
             assert_eq!(end as usize, number);
         }

@@ -1,8 +1,8 @@
-//! Counts of WebDAV in this process, for metrics: by route, because several may share a tree of files.
+//! Counts of WebDAV, for metrics: by route, because several may share a tree of files.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::named_counts::{Count, NamedCounts};
+use crate::count::Count;
 
 /// The methods that are counted, in the order of the counts. GET, HEAD and OPTIONS count as those of files.
 pub const METHODS: [&str; 9] =
@@ -145,18 +145,6 @@ pub struct Name {
     pub route: String,
 }
 
-static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
-
-/// The counts of a route. They are kept over reloads.
-pub fn of_route(name: Name) -> Arc<Counts> {
-    KNOWN.of(name)
-}
-
-/// All counts that are in use, by their names.
-pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    KNOWN.all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +159,7 @@ mod tests {
 
     #[test]
     fn requests_refusals_and_locks_are_counted() {
-        let counts = of_route(Name { site: "counted".to_string(), route: "/dav/".to_string() });
+        let counts = Counts::default();
         for method in ["PUT", "PUT", "UNLOCK", "GET"] {
             counts.requested(method);
         }

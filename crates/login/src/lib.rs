@@ -12,6 +12,7 @@
 //! | module | |
 //! |---|---|
 //! | `rule` | the login of a site or route: from a request to a session or an answer |
+//! | `shared` | what all logins of a server share |
 //! | `endpoints` | the paths that the login answers itself: callback, sign-in, sign-out |
 //! | `back_channel` | the path to which the provider sends logout tokens |
 //! | `logout_token` | the required contents of a logout token |
@@ -50,11 +51,13 @@ mod renewal_table;
 mod rule;
 mod seal;
 mod session;
+mod shared;
 mod tokens;
 
 pub use cookies::is_own_cookie;
 pub use endpoints::EndpointAnswer;
 pub use rule::{Endpoint, Login, OpenSession, Passed, Refused};
+pub use shared::LoginShared;
 
 /// Reads bytes as each kind of input from outside, for fuzzing: a `Cookie` field, a sealed text, the contents
 /// of a session and of a login, a callback's query.

@@ -4,11 +4,10 @@
 //! The metadata is fetched at the start and at every `refresh`. While the provider fails, what was fetched
 //! last stays in use. Providers with the same settings are one, and a reload keeps them.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -52,7 +51,7 @@ pub struct Provider {
 }
 
 /// What makes two providers the same.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProviderSettings {
     /// The issuer.
     pub issuer: String,
@@ -63,28 +62,11 @@ pub struct ProviderSettings {
 }
 
 impl Provider {
-    /// The provider with these settings. The error describes their problem.
-    pub fn open(settings: ProviderSettings, report: Report) -> Result<Arc<Provider>, String> {
-        static PROVIDERS: Mutex<Option<HashMap<ProviderSettings, Weak<Provider>>>> = Mutex::new(None);
-        let mut providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let providers = providers.get_or_insert_default();
-        providers.retain(|_, provider| provider.strong_count() > 0);
-        if let Some(provider) = providers.get(&settings).and_then(Weak::upgrade) {
-            return Ok(provider);
-        }
-        // A reload may change the other settings while a session is renewed.
-        let mut same_issuer = providers.iter().filter(|(other, _)| other.issuer == settings.issuer);
-        let before = same_issuer.find_map(|(_, other)| other.upgrade());
-        let tables = before.map(|before| (before.renewals.clone(), before.logouts.clone()));
-        let provider = Provider::start(settings.clone(), tables.unwrap_or_default(), report)?;
-        let provider = Arc::new(provider);
-        providers.insert(settings, Arc::downgrade(&provider));
-        Ok(provider)
-    }
-
-    fn start(
+    /// A provider with these settings, and the tables of its issuer. The error describes their problem.
+    pub fn start(
         settings: ProviderSettings,
-        (renewals, logouts): (Arc<RenewalTable>, Arc<LogoutTable>),
+        renewals: Arc<RenewalTable>,
+        logouts: Arc<LogoutTable>,
         report: Report,
     ) -> Result<Provider, String> {
         let client = HttpClient::new(Settings {

@@ -13,6 +13,7 @@ use touchstone_config::LoginConfig;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::login_counts;
 use touchstone_handler::request::Request;
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_http::addresses::{form, is_this_machine, with_parameters};
 use touchstone_http::cookie;
 use touchstone_http::request::Method;
@@ -27,6 +28,7 @@ use crate::renewal;
 use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
 use crate::session::{Lifetimes, Session};
+use crate::shared::LoginShared;
 
 /// The most sessions that a core keeps open, so that their cookies are not decrypted again.
 const MOST_OPEN: usize = 1024;
@@ -145,21 +147,25 @@ impl LoginRequest<'_> {
 
 impl Login {
     /// The login that the keys of a site or route configure; `None`: none. The error names the key.
-    pub fn open(config: &LoginConfig, shared: &Arc<AccessShared>) -> Result<Option<Arc<Login>>, String> {
+    pub fn open(
+        config: &LoginConfig,
+        access: &AccessShared,
+        shared: &LoginShared,
+        counts: &ServiceCounts,
+    ) -> Result<Option<Arc<Login>>, String> {
+        // The caches of cores have it: two servers must not have logins with one number.
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         if config.issuer.is_empty() {
             return Ok(None);
         }
         let (keys, secret) = files_of(config)?;
-        let provider = Provider::open(
-            ProviderSettings {
-                issuer: config.issuer.clone(),
-                ca_certificate: config.ca_certificate.clone(),
-                refresh: config.refresh,
-            },
-            shared.report(),
-        )
-        .map_err(|problem| format!("'login': {problem}"))?;
+        let settings = ProviderSettings {
+            issuer: config.issuer.clone(),
+            ca_certificate: config.ca_certificate.clone(),
+            refresh: config.refresh,
+        };
+        let provider = shared.provider(settings, access.report());
+        let provider = provider.map_err(|problem| format!("'login': {problem}"))?;
         let rules = TokenRules::of_claims(config.required_claims(), &config.user, &config.fields);
         let of_id_tokens = TokenRules {
             algorithms: config.algorithms.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -169,10 +175,9 @@ impl Login {
             ..TokenRules::of_claims(std::iter::empty(), "sub", &BTreeMap::new())
         };
         provider.logouts.note_lifetime(config.lifetime.as_secs());
-        let counts = login_counts::of_client(login_counts::Name {
-            issuer: config.issuer.clone(),
-            client: config.client_id.clone(),
-        });
+        let counts = counts
+            .logins
+            .of(login_counts::Name { issuer: config.issuer.clone(), client: config.client_id.clone() });
         let client = Client {
             counts,
             id: config.client_id.clone(),
@@ -187,10 +192,10 @@ impl Login {
             name: name_of(&config.issuer, &config.client_id),
             provider,
             client: Arc::new(client),
-            keys,
+            keys: keys.map_or_else(|| shared.keys(), Arc::new),
             rules,
             lifetimes: Lifetimes { total_s: config.lifetime.as_secs(), idle_s: config.idle.as_secs() },
-            report: shared.report(),
+            report: access.report(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             config: config.clone(),
         })))
@@ -464,13 +469,11 @@ fn forbidden() -> Answer {
     Answer::error(403).field("Cache-Control", "no-store")
 }
 
-/// The keys of cookies, and the secret of the client.
-fn files_of(config: &LoginConfig) -> Result<(Arc<SealingKeys>, Option<String>), String> {
+/// The keys of cookies and the secret of the client, if there are files of them.
+fn files_of(config: &LoginConfig) -> Result<(Option<SealingKeys>, Option<String>), String> {
     let keys = match &config.key_file {
-        Some(path) => {
-            Arc::new(SealingKeys::open_file(path).map_err(|problem| format!("'login': {problem}"))?)
-        }
-        None => SealingKeys::of_process(),
+        Some(path) => Some(SealingKeys::open_file(path).map_err(|problem| format!("'login': {problem}"))?),
+        None => None,
     };
     let secret = match &config.client_secret_file {
         Some(path) => Some(read_secret(path).map_err(|problem| format!("'login': {problem}"))?),

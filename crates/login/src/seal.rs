@@ -10,7 +10,6 @@
 //! for more cookies than a server ever makes.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest;
@@ -38,13 +37,6 @@ impl SealingKeys {
     pub fn open_file(path: &Path) -> Result<SealingKeys, String> {
         let lines = touchstone_access::read_secret_lines("key_file", path, SHORTEST_SECRET)?;
         Ok(SealingKeys::from_secrets(&lines))
-    }
-
-    /// The key of this process, generated at the first use. A reload keeps it.
-    pub fn of_process() -> Arc<SealingKeys> {
-        static KEYS: OnceLock<Arc<SealingKeys>> = OnceLock::new();
-        let make = || Arc::new(SealingKeys::from_secrets(&[random_text::<32>()]));
-        KEYS.get_or_init(make).clone()
     }
 
     /// The keys that these secrets make.

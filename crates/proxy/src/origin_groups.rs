@@ -2,12 +2,13 @@
 //! that requests still use. It also keeps the orders of operators, for groups of later configurations.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::group::SharedGroup;
 use super::member::OriginOrder;
 use super::settings::{GroupName, ProxySettings};
+use touchstone_handler::configurations::Configurations;
 use touchstone_upstream::live_instances::LiveInstances;
 
 /// The orders of operators, by group and URL of the origin.
@@ -17,28 +18,25 @@ pub type OriginOrders = BTreeMap<(GroupName, String), OriginOrder>;
 #[derive(Default)]
 pub struct OriginGroups {
     groups: LiveInstances<SharedGroup>,
-    /// The number of the configuration that is being opened, or was opened last.
-    opened: AtomicU64,
-    /// The number of the configuration in use.
-    in_use: AtomicU64,
+    configurations: Configurations,
     orders: Mutex<OriginOrders>,
 }
 
 impl OriginGroups {
     /// Called before a configuration is opened.
     pub fn begin_configuration(&self) {
-        self.opened.fetch_add(1, Relaxed);
+        self.configurations.begin();
     }
 
     /// Called when the configuration that was opened last is in use.
     pub fn configuration_in_use(&self) {
-        self.in_use.store(self.opened.load(Relaxed), Relaxed);
+        self.configurations.use_opened();
     }
 
     /// The group with these settings: the existing one, or a new one.
     pub fn get(&self, settings: ProxySettings) -> Arc<SharedGroup> {
         let group = self.groups.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new);
-        group.configuration.store(self.opened.load(Relaxed), Relaxed);
+        group.configuration.store(self.configurations.opened(), Relaxed);
         // Orders that were given during the creation of the group have not been applied to it.
         apply_orders(&group, &self.orders());
         group
@@ -49,11 +47,10 @@ impl OriginGroups {
         self.groups.all()
     }
 
-    /// The groups of the configuration in use. A configuration that was refused leaves a larger number at
-    /// the groups that it shares with this one; its other groups are no longer in use.
+    /// The groups of the configuration in use.
     pub fn in_use(&self) -> Vec<Arc<SharedGroup>> {
-        let (groups, in_use) = (self.all().into_iter(), self.in_use.load(Relaxed));
-        groups.filter(|group| group.configuration.load(Relaxed) >= in_use).collect()
+        let is_in_use = |group: &Arc<SharedGroup>| self.configurations.has(group.configuration.load(Relaxed));
+        self.all().into_iter().filter(is_in_use).collect()
     }
 
     /// Replaces the orders of operators, in all existing and later groups. Origins without an order are used

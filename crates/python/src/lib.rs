@@ -26,7 +26,7 @@ mod shared;
 pub mod status;
 mod worker;
 
-pub use host::{Python, PythonPools, RouteNames, log_to};
+pub use host::{Python, PythonPools, RouteNames};
 
 pub use interpreter::Interpreter;
 pub use worker::run as run_worker;

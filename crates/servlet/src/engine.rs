@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use crate::class_archive::ClassArchive;
 use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
-use crate::isolated;
 use crate::java_runtime::JavaRuntime;
 use crate::jvm::{Attached, Machine, Start, find};
 use crate::natives;
@@ -130,9 +129,8 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     Ok(engine)
 }
 
-/// Stops all applications, if there are any, and waits until they have stopped.
+/// Stops all applications of the machine, if there are any, and waits until they have stopped.
 pub fn stop() {
-    isolated::stop_all();
     let Some(engine) = ENGINE.get() else { return };
     if engine.is_stopping.swap(true, Ordering::AcqRel) {
         return;

@@ -30,7 +30,6 @@ use crate::isolated::wire::{self, Flags, Kind, Parsed};
 use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall, Output};
 use crate::route::Route;
 use crate::route_state::RouteState;
-use crate::routes;
 use crate::server_log::log_to;
 use crate::status;
 
@@ -63,11 +62,11 @@ fn serve(directory: &Path) -> Result<(), String> {
     listener.set_nonblocking(true).map_err(failed)?;
     let own = own_directory(directory, std::process::id());
     make_directory(&own.join("tmp")).map_err(|error| format!("{}: {error}", own.display()))?;
-    engine::start(&settings.java)?;
+    let engine = engine::start(&settings.java)?;
     // While another child answers requests, this one waits to take its place. Java is started by then, but no
     // application.
     let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;
-    let route = routes::get(&settings.java, &settings.route)?;
+    let route = engine.open(&settings.route);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -193,7 +192,9 @@ impl Connection {
     }
 
     async fn report_status(self: Rc<Self>, number: u32) {
-        let Ok(status) = tokio::task::spawn_blocking(status::of_server).await else { return };
+        let route = self.route.clone();
+        let status = tokio::task::spawn_blocking(move || status::of_routes(&[route]));
+        let Ok(status) = status.await else { return };
         let text = serde_json::to_vec(&status).unwrap_or_default();
         self.outgoing.send(|frames| wire::append(frames, Kind::Status, number, &[&text]));
     }

@@ -28,7 +28,7 @@ use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall, Output, Threads}
 use crate::path_parameters;
 use crate::route::Route;
 use crate::route_state::RouteState;
-use crate::routes;
+use crate::routes::ServletRoutes;
 use crate::server_log::log;
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
@@ -52,8 +52,12 @@ pub struct Servlets {
 
 impl Servlets {
     /// Starts the applications, and Java if it is not running. Returns before both have started.
-    pub fn open(java: &JavaSettings, settings: &RouteSettings) -> Result<Servlets, String> {
-        Ok(Servlets { route: routes::get(java, settings)? })
+    pub fn open(
+        java: &JavaSettings,
+        settings: &RouteSettings,
+        routes: &ServletRoutes,
+    ) -> Result<Servlets, String> {
+        Ok(Servlets { route: routes.get(java, settings)? })
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `engine` | the one machine of a process: starts it, then opens and closes routes |
 //! | `class_archive` | the archive of classes that halves the start time |
 //! | `java_runtime` | what all threads share that call Java |
-//! | `route`, `routes` | the applications of one route and their state, `route_state`; the routes in use |
+//! | `route`, `routes` | the applications of a route and their state, `route_state`; the routes of a server |
 //! | `pool`, `worker` | the threads of a route, and their work |
 //! | `java_call` | one request and its answer, between a core and Java's threads |
 //! | `caller` | short calls on the thread of the connection itself |
@@ -66,7 +66,6 @@ pub fn read_anything(bytes: &[u8]) {
     isolated::read_anything(bytes);
 }
 
-pub use engine::stop;
 pub use host::run as run_isolated;
-pub use routes::{begin_configuration, end_unwanted};
+pub use routes::ServletRoutes;
 pub use server_log::{Log, log_to};

@@ -43,7 +43,7 @@ pub enum Convert {
 }
 
 /// The names of a route in metrics.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Names {
     /// The name of its site.
     pub site: String,

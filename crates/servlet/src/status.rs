@@ -16,7 +16,6 @@ use crate::java_runtime;
 use crate::pool::PoolStatus;
 use crate::route::Route;
 use crate::route_state::RouteState;
-use crate::routes;
 
 /// How long a machine may take to answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -151,14 +150,13 @@ struct Process {
     routes: HashMap<i32, RouteInJava>,
 }
 
-/// The state of all routes of the server. Waits for the machines, each for at most [`ANSWER_TIMEOUT`].
-pub fn of_server() -> Status {
-    let routes = routes::in_use_now();
+/// The state of routes, in their order. Waits for the machines, each for at most [`ANSWER_TIMEOUT`].
+pub(crate) fn of_routes(routes: &[Arc<Route>]) -> Status {
     let has_local = routes.iter().any(|route| route.pool().is_some());
     let mut own_process = if has_local { query_java() } else { None };
     let mut status = Status::default();
     status.machines.extend(own_process.as_ref().map(|process| process.machine.clone()));
-    for route in &routes {
+    for route in routes {
         let mut found = of_route(route);
         match route.child() {
             None => found.java = own_process.as_mut().and_then(|process| process.routes.remove(&route.id)),
@@ -180,7 +178,6 @@ pub fn of_server() -> Status {
         }
         status.routes.push(found);
     }
-    status.routes.sort_by(|one, other| (&one.site, &one.route).cmp(&(&other.site, &other.route)));
     status
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use touchstone_access::AccessShared;
 use touchstone_config::{CrawlersConfig, RouteConfig, SiteConfig, route_name, site_name};
 use touchstone_crawlers::{Crawlers, endpoint};
 use touchstone_http::request_view::RequestView;
+
+use crate::services::ServerShared;
 
 /// The rules of a site.
 pub struct SiteCrawlers {
@@ -17,9 +18,12 @@ pub struct SiteCrawlers {
 
 impl SiteCrawlers {
     /// Opens the rules of a site; `None`: it has none. The errors name the route.
-    pub fn open(site: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<SiteCrawlers>, Vec<String>> {
+    pub fn open(site: &SiteConfig, shared: &ServerShared) -> Result<Option<SiteCrawlers>, Vec<String>> {
         let name = site_name(site);
-        let open = |config: &CrawlersConfig| Crawlers::open(config, &name, shared.report());
+        let (report, services) = (shared.access.report(), &shared.services);
+        let open = |config: &CrawlersConfig| {
+            Crawlers::open(config, &name, report.clone(), &services.crawlers, &services.counts)
+        };
         let of_site = match &site.access.crawlers {
             Some(config) => open(config).map_err(|problem| vec![problem])?,
             None => None,

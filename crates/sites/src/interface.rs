@@ -31,7 +31,7 @@ pub fn open(route: &RouteConfig, site: &SiteConfig, shared: &ServerShared) -> Re
     let interface = substituted(program, route, site)?;
     let interface =
         interface.map(|program| compression::open(program, compression::settings_of(route, site)));
-    let open = |config| wasm::open(config, "middleware", route, site, &services.origins);
+    let open = |config| wasm::open(config, "middleware", route, site, services);
     let middleware: Vec<_> = route.middleware.iter().map(open).collect::<Result<_, _>>()?;
     let middleware = match is_traced(route, site) {
         true => middleware.into_iter().map(|one| traced::open(one, "middleware")).collect(),
@@ -84,20 +84,19 @@ fn open_program(
     site: &SiteConfig,
     services: &Services,
 ) -> Result<Option<Arc<dyn Interface>>, String> {
-    let origins = &services.origins;
     if let Some((_, message)) = shared_libraries::problem(route) {
         return Err(message);
     }
     match route {
         RouteConfig { proxy: Some(config), .. } => {
-            Ok(Some(Arc::new(proxy::open(config, route, site, origins)?)))
+            Ok(Some(Arc::new(proxy::open(config, route, site, &services.origins)?)))
         }
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
         RouteConfig { servlet: Some(servlet), .. } if !servlet.is_over_ajp => {
-            servlet::open(servlet, route, site).map(Some)
+            servlet::open(servlet, route, site, &services.servlets).map(Some)
         }
-        RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site, origins).map(Some),
-        RouteConfig { webdav: Some(webdav), .. } => webdav::open(webdav, route, site).map(Some),
+        RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site, services).map(Some),
+        RouteConfig { webdav: Some(webdav), .. } => webdav::open(webdav, route, site, services).map(Some),
         RouteConfig { python: Some(python), .. } => {
             python::open(python, route, site, &services.python).map(Some)
         }

@@ -46,6 +46,7 @@ pub mod servlet;
 pub mod shared_libraries;
 pub mod site;
 pub mod site_tls;
+mod stream_logs;
 pub mod streams;
 pub mod substitution;
 mod traced;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use touchstone_access::AccessShared;
-use touchstone_config::{RouteConfig, SiteConfig, route_name};
+use touchstone_config::{LoginConfig, RouteConfig, SiteConfig, route_name};
 use touchstone_http::cookie;
 use touchstone_http::request_view::RequestView;
 use touchstone_login::{Endpoint, Login, is_own_cookie};
+
+use crate::services::ServerShared;
 
 /// The logins of a site.
 pub struct Logins {
@@ -18,17 +19,20 @@ pub struct Logins {
 
 impl Logins {
     /// Opens the logins of a site; `None`: it has none. The errors name the route.
-    pub fn open(site: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<Logins>, Vec<String>> {
+    pub fn open(site: &SiteConfig, shared: &ServerShared) -> Result<Option<Logins>, Vec<String>> {
+        let services = &shared.services;
+        let open =
+            |config: &LoginConfig| Login::open(config, &shared.access, &services.logins, &services.counts);
         let of_site = match &site.access.login {
-            Some(config) => Login::open(config, shared).map_err(|problem| vec![problem])?,
+            Some(config) => open(config).map_err(|problem| vec![problem])?,
             None => None,
         };
-        let open = |route: &RouteConfig| match &route.access.login {
-            Some(config) => Login::open(config, shared)
+        let open_route = |route: &RouteConfig| match &route.access.login {
+            Some(config) => open(config)
                 .map_err(|problem| vec![format!("route {}: {problem}", route_name(&site.routes, route))]),
             None => Ok(of_site.clone()),
         };
-        let of_routes: Box<[_]> = site.routes.iter().map(open).collect::<Result<_, _>>()?;
+        let of_routes: Box<[_]> = site.routes.iter().map(open_route).collect::<Result<_, _>>()?;
         let mut all: Vec<Arc<Login>> = Vec::new();
         for login in of_site.iter().chain(of_routes.iter().flatten()) {
             if !all.iter().any(|other| Arc::ptr_eq(other, login)) {

@@ -48,9 +48,9 @@ pub fn problems(python: &PythonConfig) -> Vec<(&'static str, String)> {
 }
 
 /// Lets workers and applications write to the error log.
-pub fn log_to(error_log: &ErrorLog) {
+pub fn log_to(pools: &PythonPools, error_log: &ErrorLog) {
     let (error_log, turn) = (error_log.clone(), Mutex::new(()));
-    touchstone_python::log_to(Arc::new(move |level, message| {
+    pools.log_to(Arc::new(move |level, message| {
         let level = match level {
             Level::Error => LogLevel::Error,
             Level::Warning => LogLevel::Warning,

@@ -7,6 +7,7 @@ use touchstone_config::{LogLevel, RouteConfig, ServletConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::log::{LineBudget, message_lines};
+use touchstone_servlet::ServletRoutes;
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::{Names, RouteSettings};
 
@@ -20,6 +21,7 @@ pub fn open(
     servlet: &ServletConfig,
     route: &RouteConfig,
     site: &SiteConfig,
+    routes: &ServletRoutes,
 ) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(servlet, route).into_iter().next() {
         return Err(format!("'servlet.{key}': {message}"));
@@ -29,7 +31,7 @@ pub fn open(
         route: touchstone_config::route_name(&site.routes, route),
     };
     let settings = RouteSettings { site: site_key(site), names, ..servlet.for_route(&route.path) };
-    let servlets = Servlets::open(&servlet.java.settings, &settings)
+    let servlets = Servlets::open(&servlet.java.settings, &settings, routes)
         .map_err(|message| format!("'servlet': {message}"))?;
     Ok(Arc::new(servlets))
 }

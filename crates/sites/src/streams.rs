@@ -1,17 +1,14 @@
 //! Streams as the cores use them: how the ClientHello of a connection chooses its route, the settings of the
 //! connection, and the origins.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone_access::StreamGate;
-use touchstone_config::{
-    AccessLogConfig, AccessLogFormat, Config, LogDestination, NetworkSet, StreamBalance, StreamConfig,
-};
-use touchstone_handler::stream_counts::{self, Counts};
+use touchstone_config::{Config, NetworkSet, StreamBalance, StreamConfig};
+use touchstone_handler::stream_counts::Counts;
 use touchstone_http::response::ResponseLimits;
-use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
+use touchstone_observe::log::access::{AccessLog, CoreBuffer};
 use touchstone_proxy::{
     AnswerRules, Balance, CheckRules, ConnectionRules, Forward, ForwardRules, GroupName, HashBy, HostField,
     OriginTls, ProxySettings, RetryRules, SharedGroup, TimeLimits, Version,
@@ -46,27 +43,6 @@ pub struct StreamSetup {
     /// The position of the target for connections that match no route.
     default: Option<usize>,
     log: Option<Arc<AccessLog>>,
-}
-
-/// The logs of streams of this process. A configuration reuses those of the previous one, so that the lines
-/// of its connections are not lost at the end of the process.
-static LOGS: Mutex<Vec<(LogDestination, Weak<AccessLog>)>> = Mutex::new(Vec::new());
-
-/// The log with this destination; `None` if it is off.
-fn open_log(destination: &LogDestination, lost_lines: &LostLines) -> io::Result<Option<Arc<AccessLog>>> {
-    if *destination == LogDestination::Off {
-        return Ok(None);
-    }
-    let logs = &mut *LOGS.lock().unwrap_or_else(PoisonError::into_inner);
-    logs.retain(|(_, log)| log.strong_count() > 0);
-    let known = logs.iter().find(|(known, _)| known == destination).and_then(|(_, log)| log.upgrade());
-    if known.is_some() {
-        return Ok(known);
-    }
-    let config = AccessLogConfig::new(destination.clone(), AccessLogFormat::Common);
-    let log = Arc::new(AccessLog::start_beside(lost_lines, &config)?);
-    logs.push((destination.clone(), Arc::downgrade(&log)));
-    Ok(Some(log))
 }
 
 /// A group of origins.
@@ -124,14 +100,14 @@ impl StreamSetup {
         if default.is_some() {
             targets.push(target(&stream.to, stream.name.clone(), stream.ends_tls));
         }
-        let log = open_log(&stream.access_log, &logs.lost_lines);
+        let log = shared.services.stream_logs.open(&stream.access_log, &logs.lost_lines);
         let log = log.map_err(|error| unusable(error.to_string()))?;
         Ok(StreamSetup {
             gate: StreamGate::new(stream, &shared.access),
             proxies: NetworkSet::new(&stream.proxy_protocol_from),
             endpoint: open_stream_endpoint(stream, config, &shared.tls, logs.error_log)?,
             targets,
-            counts: stream_counts::of_stream((stream.name.clone(), stream.protocol())),
+            counts: shared.services.counts.streams.of((stream.name.clone(), stream.protocol())),
             tables: route_tables(stream),
             default,
             log,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use touchstone_config::{RouteConfig, SiteConfig, WasmConfig, wasm_directory};
 use touchstone_handler::handler::Interface;
-use touchstone_proxy::OriginGroups;
+
+use crate::services::Services;
 
 /// Loads a component of a route, which the key `of` names; the error states the fault, with the name of the
 /// key.
@@ -15,14 +16,14 @@ pub fn open(
     of: &str,
     route: &RouteConfig,
     site: &SiteConfig,
-    groups: &OriginGroups,
+    services: &Services,
 ) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(wasm).into_iter().next() {
         return Err(format!("'{of}.{key}': {message}"));
     }
-    let settings = settings(wasm, route, site, groups);
+    let settings = settings(wasm, route, site, &services.origins);
     let settings = settings.map_err(|message| format!("'{of}.outgoing': {message}"))?;
-    let component = touchstone_wasm::Wasm::open(settings);
+    let component = touchstone_wasm::Wasm::open(settings, &services.wasm, &services.counts);
     component.map(|component| Arc::new(component) as _).map_err(|message| format!("'{of}': {message}"))
 }
 
@@ -33,7 +34,7 @@ pub fn open(
     of: &str,
     _: &RouteConfig,
     _: &SiteConfig,
-    _: &OriginGroups,
+    _: &Services,
 ) -> Result<Arc<dyn Interface>, String> {
     Err(format!("'{of}': {WITHOUT}"))
 }
@@ -68,7 +69,7 @@ fn settings(
     wasm: &WasmConfig,
     route: &RouteConfig,
     site: &SiteConfig,
-    groups: &OriginGroups,
+    groups: &touchstone_proxy::OriginGroups,
 ) -> Result<touchstone_wasm::Settings, String> {
     use touchstone_config::{route_name, site_name};
     use touchstone_proxy::{GroupName, Proxy};

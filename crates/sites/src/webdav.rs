@@ -11,12 +11,14 @@ use touchstone_handler::webdav_counts::Name;
 use touchstone_webdav::{DavMethod, Settings, WebDav, problem_of_state};
 
 use crate::file_access::{existing, may, symlink_policy};
+use crate::services::Services;
 
 /// Opens the files of a route. The error states the fault, with the name of the key.
 pub fn open(
     webdav: &WebDavConfig,
     route: &RouteConfig,
     site: &SiteConfig,
+    services: &Services,
 ) -> Result<Arc<dyn Interface>, String> {
     let files = route.files_of(site);
     let charset = Some(files.charset.as_str()).filter(|charset| !charset.is_empty());
@@ -41,7 +43,8 @@ pub fn open(
         sync: webdav.sync,
         shares_paths: shares_paths(route, site),
     };
-    let opened = WebDav::open(settings).map_err(|message| format!("'webdav': {message}"))?;
+    let opened = WebDav::open(settings, &services.webdav, &services.counts)
+        .map_err(|message| format!("'webdav': {message}"))?;
     Ok(Arc::new(opened))
 }
 

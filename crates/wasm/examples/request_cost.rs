@@ -27,8 +27,9 @@ use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface as _, Level, OnCore, Server};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails};
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_http::request::{Limits as HeadLimits, RequestHead};
-use touchstone_wasm::{Limits, Settings, Wasm};
+use touchstone_wasm::{Limits, Settings, Wasm, WasmShared};
 
 const HEAD: &[u8] = b"GET /spice HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: load\r\nAccept: */*\r\n\r\n";
 
@@ -53,7 +54,8 @@ fn main() {
 
 /// The processor time of a request, and the bytes of an answer.
 async fn measure(component: PathBuf, count: u32, reuse: u32) -> (f64, usize) {
-    let wasm = Wasm::open(settings(component, reuse)).unwrap();
+    let wasm =
+        Wasm::open(settings(component, reuse), &WasmShared::default(), &ServiceCounts::default()).unwrap();
     let handler = wasm.on_core(Rc::new(NoServer));
     let head = Rc::new(head());
     let mut bytes = 0;

@@ -1,7 +1,7 @@
-//! Buckets: keys and values in the memory of this process, which the instances of a site share.
+//! Buckets: keys and values in the memory of the server, which the instances of a site share.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -24,22 +24,6 @@ pub struct Bucket {
 struct Entries {
     values: BTreeMap<Box<str>, Bytes>,
     bytes: usize,
-}
-
-/// The bucket of a site with this name. It exists as long as a route names it, across reloads.
-pub fn of_site(site: &str, name: &str) -> Arc<Bucket> {
-    type Buckets = HashMap<(String, String), Weak<Bucket>>;
-    static BUCKETS: Mutex<Option<Buckets>> = Mutex::new(None);
-    let mut buckets = BUCKETS.lock().unwrap_or_else(PoisonError::into_inner);
-    let buckets = buckets.get_or_insert_default();
-    buckets.retain(|_, bucket| bucket.strong_count() > 0);
-    let key = (site.to_string(), name.to_string());
-    if let Some(bucket) = buckets.get(&key).and_then(Weak::upgrade) {
-        return bucket;
-    }
-    let bucket = Arc::default();
-    buckets.insert(key, Arc::downgrade(&bucket));
-    bucket
 }
 
 impl Bucket {
@@ -147,17 +131,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::shared::WasmShared;
 
     fn pair(key: &str, value: &str) -> (String, Bytes) {
         (key.to_string(), Bytes::copy_from_slice(value.as_bytes()))
     }
 
     #[test]
-    fn a_bucket_belongs_to_its_site_and_name() {
+    fn a_bucket_belongs_to_its_server_site_and_name() {
+        let servers = [WasmShared::default(), WasmShared::default()];
+        let of = |server: &WasmShared, site: &str, name: &str| {
+            server.buckets.of((site.to_string(), name.to_string()))
+        };
+        let of_site = |site, name| of(&servers[0], site, name);
         let bucket = of_site("a", "sessions");
         bucket.set(vec![pair("k", "v")], 1000).unwrap();
         assert_eq!(of_site("a", "sessions").get("k").unwrap(), "v");
         assert!(of_site("b", "sessions").get("k").is_none());
+        assert!(of(&servers[1], "a", "sessions").get("k").is_none());
         assert!(of_site("a", "other").get("k").is_none());
         drop(bucket);
         // No route names the bucket: it was dropped.

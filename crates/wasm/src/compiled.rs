@@ -4,17 +4,17 @@
 //! A file is used only if it belongs to this user and its directory is not writable for others, if engine
 //! version, settings and component are the same, and if it is complete.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{Hash as _, Hasher};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
+use touchstone_handler::named::Named;
 use wasmtime::component::{Component, InstancePre};
 use wasmtime::{Engine, Result};
 use wasmtime_wasi_http::{p2, p3};
@@ -53,18 +53,17 @@ impl LoadedComponent {
     }
 }
 
-/// Loads a component. `note` receives messages for the operator about files of compiled components. The error
-/// says what is wrong.
+/// Loads a component, unless it is known by its hash. `note` receives messages for the operator about files of
+/// compiled components. The error says what is wrong.
 pub fn load(
     path: &Path,
     directory: Option<&Path>,
+    known: &Named<[u8; 32], LoadedComponent>,
     note: &mut dyn FnMut(String),
 ) -> Result<Arc<LoadedComponent>, String> {
-    static LOADED: Mutex<Option<HashMap<[u8; 32], Weak<LoadedComponent>>>> = Mutex::new(None);
     let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let hash = sha256(&bytes);
-    let cached = |loaded: &Option<HashMap<_, Weak<LoadedComponent>>>| loaded.as_ref()?.get(&hash)?.upgrade();
-    if let Some(component) = cached(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
+    if let Some(component) = known.find(&hash) {
         return Ok(component);
     }
     let directory = directory.filter(|directory| match prepare_directory(directory) {
@@ -85,12 +84,7 @@ pub fn load(
         }
     };
     let component = component.map_err(|error| format!("{}: {error:#}", path.display()))?;
-    let component = Arc::new(component);
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    let loaded = loaded.get_or_insert_default();
-    loaded.retain(|_, component| component.strong_count() > 0);
-    loaded.insert(hash, Arc::downgrade(&component));
-    Ok(component)
+    known.of_or(hash, |_| Ok(component))
 }
 
 fn read_component(path: &Path) -> io::Result<Vec<u8>> {

@@ -15,9 +15,9 @@ use touchstone_handler::component_counts::{self, Cause};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe;
 use touchstone_handler::request::Request;
+use touchstone_handler::service_counts::ServiceCounts;
 use wasmtime_wasi_http::WasiBody;
 
-use crate::bucket;
 use crate::bucket::Buckets;
 use crate::compiled::{self, LoadedComponent};
 use crate::guest::{self, Instance, ReusableInstance};
@@ -27,6 +27,7 @@ use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, 
 use crate::output::OutputLogger;
 use crate::request_head::Head;
 use crate::settings::{Origin, Settings};
+use crate::shared::WasmShared;
 use crate::state::{self, ComputeLimit, Imports};
 use crate::{message, next, ticker};
 
@@ -61,11 +62,12 @@ struct Component {
 
 impl Wasm {
     /// Loads a component. The error says what is wrong.
-    pub fn open(settings: Settings) -> Result<Wasm, String> {
+    pub fn open(settings: Settings, shared: &WasmShared, counts: &ServiceCounts) -> Result<Wasm, String> {
         let directory = settings.compiled.as_deref();
         let mut notes = Vec::new();
-        let loaded = compiled::load(&settings.component, directory, &mut |note| notes.push(note))?;
-        let imports = imports(&settings);
+        let loaded =
+            compiled::load(&settings.component, directory, &shared.loaded, &mut |note| notes.push(note))?;
+        let imports = imports(&settings, shared, counts);
         let component = Component {
             loaded,
             imports,
@@ -79,12 +81,12 @@ impl Wasm {
     }
 }
 
-fn imports(settings: &Settings) -> Imports {
+fn imports(settings: &Settings, shared: &WasmShared, counts: &ServiceCounts) -> Imports {
     let config = settings.config.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let bucket = |name: &String| (name.clone(), bucket::of_site(&settings.site, name));
+    let bucket = |name: &String| (name.clone(), shared.buckets.of((settings.site.clone(), name.clone())));
     let by_name = settings.buckets.iter().map(bucket).collect();
     let buckets = Buckets { by_name, most_bytes: settings.limits.bucket_bytes };
-    let counts = component_counts::of_component(component_counts::Name {
+    let counts = counts.components.of(component_counts::Name {
         site: settings.site.clone(),
         route: settings.route.clone(),
         component: settings.component.display().to_string(),

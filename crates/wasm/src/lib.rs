@@ -9,6 +9,7 @@
 //! | module | |
 //! |---|---|
 //! | `settings` | the settings of a route's component |
+//! | `shared` | what the components of a server share |
 //! | `runtime` | the engines and their linkers, at most two for the process |
 //! | `bucket` | keys and values that the instances of a site share |
 //! | `keyvalue` | the operations of an instance on buckets |
@@ -54,6 +55,7 @@ mod output;
 mod request_head;
 mod runtime;
 mod settings;
+mod shared;
 mod state;
 mod streams;
 mod threads;
@@ -61,3 +63,4 @@ mod ticker;
 
 pub use interface::Wasm;
 pub use settings::{Limits, Origin, Settings};
+pub use shared::WasmShared;

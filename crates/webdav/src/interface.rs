@@ -8,7 +8,8 @@ use touchstone_files::root::Root;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::request::Request;
-use touchstone_handler::webdav_counts::{self, Counts};
+use touchstone_handler::service_counts::ServiceCounts;
+use touchstone_handler::webdav_counts::Counts;
 use touchstone_http::request::Method;
 
 use crate::call::{Call, HttpConditions};
@@ -22,7 +23,7 @@ use crate::operation::{
     transfer, unlock, write_properties,
 };
 use crate::settings::Settings;
-use crate::store::{Store, problem_of_state};
+use crate::store::{WebDavStores, problem_of_state};
 use crate::tree::Tree;
 
 /// About how many bytes of an upload are written at once.
@@ -36,15 +37,19 @@ pub struct WebDav {
 
 impl WebDav {
     /// Opens the root. The error describes the problem.
-    pub fn open(settings: Settings) -> std::result::Result<WebDav, String> {
+    pub fn open(
+        settings: Settings,
+        stores: &WebDavStores,
+        counts: &ServiceCounts,
+    ) -> std::result::Result<WebDav, String> {
         let named = |error: std::io::Error| format!("{}: {error}", settings.root.display());
         if let Some(problem) = problem_of_state(&settings.state, &settings.root) {
             return Err(problem);
         }
         let root = Root::new(&settings.root, settings.symlinks).map_err(named)?.mounted_at(&settings.mount);
-        let store = Store::of(&settings.state, &settings.root).map_err(named)?;
+        let store = stores.open(&settings.state, &settings.root).map_err(named)?;
         let tree = Tree::new(root, settings.mount.clone(), settings.hidden_files);
-        let counts = webdav_counts::of_route(settings.name.clone());
+        let counts = counts.webdav.of(settings.name.clone());
         counts.count_locks_of(&store);
         Ok(WebDav { context: Arc::new(Context { settings: Arc::new(settings), tree, store }), counts })
     }

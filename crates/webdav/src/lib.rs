@@ -58,7 +58,7 @@ mod xml;
 pub use interface::WebDav;
 pub use method::DavMethod;
 pub use settings::Settings;
-pub use store::problem_of_state;
+pub use store::{WebDavStores, problem_of_state};
 
 /// What the fuzz targets call.
 #[doc(hidden)]

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -49,7 +49,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
 /// What makes the fetching of two rules the same.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FetchSettings {
     /// The authorities that certificates may be from; `None`: those of the system.
     pub ca_certificate: Option<PathBuf>,
@@ -93,20 +93,7 @@ impl State {
 
 impl Directories {
     /// Those that are fetched with these settings. The error names what is wrong.
-    pub fn open(settings: &FetchSettings, report: Report) -> Result<Arc<Directories>, String> {
-        static OPEN: Mutex<Option<HashMap<FetchSettings, Weak<Directories>>>> = Mutex::new(None);
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = open.get_or_insert_default();
-        open.retain(|_, directories| directories.strong_count() > 0);
-        if let Some(directories) = open.get(settings).and_then(Weak::upgrade) {
-            return Ok(directories);
-        }
-        let directories = Arc::new(Directories::start(settings, report)?);
-        open.insert(settings.clone(), Arc::downgrade(&directories));
-        Ok(directories)
-    }
-
-    fn start(settings: &FetchSettings, report: Report) -> Result<Directories, String> {
+    pub fn start(settings: &FetchSettings, report: Report) -> Result<Directories, String> {
         let client = HttpClient::new(Settings {
             ca_certificate: settings.ca_certificate.as_deref(),
             ca_key: "crawlers.ca_certificate",

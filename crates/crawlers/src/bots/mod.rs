@@ -14,6 +14,6 @@
 pub mod agent;
 pub mod directories;
 pub mod directory;
-mod nonces;
+pub mod nonces;
 pub mod verification;
 mod verified;

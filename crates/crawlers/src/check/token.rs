@@ -6,7 +6,6 @@
 //! ```
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::hmac;
@@ -62,14 +61,10 @@ impl TextKeys {
         Ok(TextKeys::from_secrets(&lines))
     }
 
-    /// The key of this process, generated at the first use. A reload keeps it.
-    pub fn of_process() -> Arc<TextKeys> {
-        static KEYS: OnceLock<Arc<TextKeys>> = OnceLock::new();
-        let make = || {
-            let secret: [u8; 32] = random().expect("the system has random numbers");
-            Arc::new(TextKeys::from_secrets(&[URL_SAFE_NO_PAD.encode(secret)]))
-        };
-        KEYS.get_or_init(make).clone()
+    /// A new key.
+    pub fn random() -> TextKeys {
+        let secret: [u8; 32] = random().expect("the system has random numbers");
+        TextKeys::from_secrets(&[URL_SAFE_NO_PAD.encode(secret)])
     }
 
     /// The keys that these secrets make.

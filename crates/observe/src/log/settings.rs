@@ -23,7 +23,7 @@ pub struct AccessLogConfig {
 }
 
 /// The destination of log lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogDestination {
     /// Nowhere.
     Off,
@@ -40,7 +40,7 @@ pub enum LogDestination {
 }
 
 /// How a syslog server is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyslogServer {
     /// By datagrams to a unix socket.
     Unix(PathBuf),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_handler::component_counts::{self, Cause};
+use touchstone_handler::service_counts::ServiceCounts;
 
 /// The current state of a component of a route.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ impl ComponentTotals {
 }
 
 /// All components that are in use.
-pub fn component_totals() -> Vec<ComponentTotals> {
+pub fn component_totals(counts: &ServiceCounts) -> Vec<ComponentTotals> {
     let of = |(name, counts): (component_counts::Name, Arc<component_counts::Counts>)| ComponentTotals {
         site: name.site,
         route: name.route,
@@ -57,5 +58,5 @@ pub fn component_totals() -> Vec<ComponentTotals> {
         moved: counts.moved.get(),
         failures: Cause::ALL.map(|cause| counts.failures(cause)),
     };
-    component_counts::all().into_iter().map(of).collect()
+    counts.components.all().into_iter().map(of).collect()
 }

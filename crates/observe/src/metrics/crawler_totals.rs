@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_handler::crawler_counts::{self, Result};
+use touchstone_handler::service_counts::ServiceCounts;
 
 /// The current counts of a bot at a site.
 #[derive(Debug, Clone)]
@@ -16,11 +17,11 @@ pub struct CrawlerTotals {
 }
 
 /// All bots and sites that are in use.
-pub fn crawler_totals() -> Vec<CrawlerTotals> {
+pub fn crawler_totals(counts: &ServiceCounts) -> Vec<CrawlerTotals> {
     let of = |(name, counts): (crawler_counts::Name, Arc<crawler_counts::Counts>)| CrawlerTotals {
         site: name.site,
         bot: name.bot,
         results: counts.results(),
     };
-    crawler_counts::all().into_iter().map(of).collect()
+    counts.crawlers.all().into_iter().map(of).collect()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_handler::login_counts::{self, LogoutToken, Refusal, Renewal};
+use touchstone_handler::service_counts::ServiceCounts;
 
 /// The current counts of a client of a provider.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub struct LoginTotals {
 }
 
 /// All clients of providers that are in use.
-pub fn login_totals() -> Vec<LoginTotals> {
+pub fn login_totals(counts: &ServiceCounts) -> Vec<LoginTotals> {
     let of = |(name, counts): (login_counts::Name, Arc<login_counts::Counts>)| LoginTotals {
         issuer: name.issuer,
         client: name.client,
@@ -37,5 +38,5 @@ pub fn login_totals() -> Vec<LoginTotals> {
         renewals: counts.renewals(),
         logout_tokens: counts.logout_tokens(),
     };
-    login_counts::all().into_iter().map(of).collect()
+    counts.logins.all().into_iter().map(of).collect()
 }

@@ -11,8 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_proxy::OriginGroups;
 use touchstone_python::PythonPools;
+use touchstone_servlet::ServletRoutes;
 
 use super::acme_counts::AcmeCounts;
 use super::control_counts::ControlCounts;
@@ -38,6 +40,10 @@ pub struct MetricSources {
     pub origins: Arc<OriginGroups>,
     /// The applications in Python of the server.
     pub python: Arc<PythonPools>,
+    /// The routes with servlets of the server.
+    pub servlets: Arc<ServletRoutes>,
+    /// The counts of services of the server.
+    pub counts: Arc<ServiceCounts>,
 }
 
 /// The metrics of the process.
@@ -182,6 +188,16 @@ impl Metrics {
     /// The applications in Python of the server.
     pub fn python(&self) -> &PythonPools {
         &self.sources.python
+    }
+
+    /// The routes with servlets of the server.
+    pub fn servlets(&self) -> &ServletRoutes {
+        &self.sources.servlets
+    }
+
+    /// The counts of services of the server.
+    pub fn counts(&self) -> &ServiceCounts {
+        &self.sources.counts
     }
 
     /// The counters of every core, in their order.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_handler::stream_counts::{self, End};
 
 /// The current counts of a stream.
@@ -42,7 +43,7 @@ impl StreamTotals {
 }
 
 /// All streams that are in use.
-pub fn stream_totals() -> Vec<StreamTotals> {
+pub fn stream_totals(counts: &ServiceCounts) -> Vec<StreamTotals> {
     let of = |((name, protocol), counts): (stream_counts::Name, Arc<stream_counts::Counts>)| StreamTotals {
         name,
         protocol,
@@ -55,5 +56,5 @@ pub fn stream_totals() -> Vec<StreamTotals> {
         sent_datagrams: counts.sent_datagrams.get(),
         dropped_datagrams: counts.dropped_datagrams.get(),
     };
-    stream_counts::all().into_iter().map(of).collect()
+    counts.streams.all().into_iter().map(of).collect()
 }

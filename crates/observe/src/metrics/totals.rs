@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
-use touchstone_servlet::status::{self, Status};
+use touchstone_servlet::status::Status;
 
 use super::acme_counts::AcmeTotals;
 use super::component_totals::{ComponentTotals, component_totals};
@@ -159,13 +159,13 @@ impl Totals {
             lost_lines: metrics.lost_lines(),
             draining: metrics.is_draining(),
             origins: origin_totals(metrics.origins()),
-            servlets: status::of_server(),
+            servlets: metrics.servlets().status(),
             python: metrics.python().status(),
-            components: component_totals(),
-            streams: stream_totals(),
-            webdav: webdav_totals(),
-            logins: login_totals(),
-            crawlers: crawler_totals(),
+            components: component_totals(metrics.counts()),
+            streams: stream_totals(metrics.counts()),
+            webdav: webdav_totals(metrics.counts()),
+            logins: login_totals(metrics.counts()),
+            crawlers: crawler_totals(metrics.counts()),
             telemetry: metrics.telemetry().totals(),
             control_changes: metrics.control().totals(),
             acme: metrics.acme().totals(),

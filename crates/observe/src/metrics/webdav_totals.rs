@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_handler::webdav_counts::{self, METHODS, Refusal};
 
 /// The current counts of a route with WebDAV.
@@ -22,7 +23,7 @@ pub struct WebDavTotals {
 }
 
 /// All routes with WebDAV that are in use.
-pub fn webdav_totals() -> Vec<WebDavTotals> {
+pub fn webdav_totals(counts: &ServiceCounts) -> Vec<WebDavTotals> {
     let of = |(name, counts): (webdav_counts::Name, Arc<webdav_counts::Counts>)| WebDavTotals {
         site: name.site,
         route: name.route,
@@ -31,5 +32,5 @@ pub fn webdav_totals() -> Vec<WebDavTotals> {
         written_bytes: counts.written_bytes.get(),
         locks: counts.locks_held(),
     };
-    webdav_counts::all().into_iter().map(of).collect()
+    counts.webdav.all().into_iter().map(of).collect()
 }

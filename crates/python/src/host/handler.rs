@@ -107,7 +107,7 @@ impl PythonOfCore {
             let same = |link: &&Rc<Link>| link.worker.number == worker.number && link.is_open();
             match known.iter().find(same) {
                 Some(link) => links.push(link.clone()),
-                None => match Link::open(worker.clone(), self.end_of_turn.clone()) {
+                None => match Link::open(worker.clone(), self.end_of_turn.clone(), self.pool.log().clone()) {
                     Ok(link) => links.push(link),
                     Err(error) => {
                         let message = format!("worker {} cannot be linked: {error}", worker.pid);

@@ -18,7 +18,7 @@ use tokio::io::unix::AsyncFd;
 use touchstone_handler::handler::Level;
 
 use super::end_of_turn::{EndOfTurn, WakeWorker};
-use super::message_log::log;
+use super::message_log::MessageLog;
 use super::pool::Worker;
 use super::request_events::{EarlyEnd, Event, RequestEvents, SentFile};
 use crate::shared::control;
@@ -36,6 +36,7 @@ pub struct Link {
     end_of_turn: Rc<EndOfTurn>,
     is_closed: Cell<bool>,
     closer: RefCell<Option<Waker>>,
+    log: MessageLog,
 }
 
 struct State {
@@ -71,7 +72,7 @@ pub struct WorkerRequest {
 
 impl Link {
     /// Makes a link to a worker.
-    pub fn open(worker: Arc<Worker>, end_of_turn: Rc<EndOfTurn>) -> io::Result<Rc<Link>> {
+    pub fn open(worker: Arc<Worker>, end_of_turn: Rc<EndOfTurn>, log: MessageLog) -> io::Result<Rc<Link>> {
         let segment = Arc::new(Segment::new()?);
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let (files, theirs) = control::pair()?;
@@ -103,6 +104,7 @@ impl Link {
             end_of_turn,
             is_closed: Cell::new(false),
             closer: RefCell::default(),
+            log,
         });
         tokio::task::spawn_local(link.clone().run());
         Ok(link)
@@ -199,7 +201,7 @@ impl Link {
             };
             if self.read_all().is_err() {
                 let text = "the messages of a worker cannot be read: the worker is abandoned";
-                log(Level::Error, text);
+                self.log.write(Level::Error, text);
                 return Poll::Ready(());
             }
             if woken {
@@ -465,7 +467,7 @@ mod tests {
             let worker = Arc::new(Worker::new(1, 0, control, wake.try_clone().unwrap()));
             let end_of_turn = Rc::new(EndOfTurn::default());
             tokio::task::spawn_local(end_of_turn.clone().run());
-            let link = Link::open(worker, end_of_turn).unwrap();
+            let link = Link::open(worker, end_of_turn, MessageLog::default()).unwrap();
             let mut worker = WorkerEnd::of(theirs, wake);
 
             let all = 5 * REQUEST_RING_BYTES / PIECE_BYTES;

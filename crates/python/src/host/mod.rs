@@ -31,6 +31,5 @@ mod source;
 mod supervisor;
 
 pub use interface::Python;
-pub use message_log::log_to;
 pub use pool::RouteNames;
 pub use registry::PythonPools;

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use rustix::event::EventfdFlags;
 use tokio::sync::watch;
 
+use super::message_log::MessageLog;
 use super::restarts::Restarts;
 use crate::settings::{Protocol, RouteSettings};
 use crate::shared::segment::Segment;
@@ -37,6 +38,7 @@ pub struct Pool {
     /// The application uses ASGI, as the last worker that became ready has reported.
     is_asgi: AtomicBool,
     python: Mutex<String>,
+    log: MessageLog,
 }
 
 /// Counts of events of an application's workers and requests.
@@ -108,7 +110,7 @@ pub struct Worker {
 
 impl Pool {
     /// A pool without workers.
-    pub fn new(settings: RouteSettings) -> io::Result<Pool> {
+    pub fn new(settings: RouteSettings, log: MessageLog) -> io::Result<Pool> {
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let settings_say_asgi = settings.protocol == Protocol::Asgi;
         Ok(Pool {
@@ -120,7 +122,13 @@ impl Pool {
             counts: Counts::default(),
             is_asgi: AtomicBool::new(settings_say_asgi),
             python: Mutex::default(),
+            log,
         })
+    }
+
+    /// Takes log messages about its workers.
+    pub fn log(&self) -> &MessageLog {
+        &self.log
     }
 
     /// The settings of the route.

@@ -1,9 +1,11 @@
 //! All pools of a server: those of the current configuration, and of requests that still use an older one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
+use touchstone_handler::configurations::Configurations;
+
+use super::message_log::{Log, MessageLog};
 use super::pool::{Pool, RouteNames};
 use super::supervisor;
 use crate::settings::RouteSettings;
@@ -13,10 +15,8 @@ use crate::status::{ApplicationStatus, Status};
 #[derive(Default)]
 pub struct PythonPools {
     known: Mutex<Vec<RegisteredPool>>,
-    /// The number of the configuration that is being opened, or was opened last.
-    opened: AtomicU64,
-    /// The number of the configuration in use.
-    in_use: AtomicU64,
+    configurations: Configurations,
+    log: MessageLog,
 }
 
 struct RegisteredPool {
@@ -38,7 +38,7 @@ impl PythonPools {
     pub(super) fn open(&self, settings: &RouteSettings, names: RouteNames) -> Result<Arc<Pool>, String> {
         let mut known = self.known();
         known.retain(|known| known.pool.strong_count() > 0 || !known.thread.is_finished());
-        let since = self.opened.load(Ordering::SeqCst);
+        let since = self.configurations.opened();
         for running in known.iter_mut() {
             let pool = running.pool.upgrade().filter(|pool| pool.settings() == settings);
             if let Some(pool) = pool {
@@ -49,21 +49,26 @@ impl PythonPools {
             }
         }
         let failed = |error: std::io::Error| format!("its workers cannot be watched: {error}");
-        let (pool, thread) = supervisor::start(settings.clone()).map_err(failed)?;
+        let (pool, thread) = supervisor::start(settings.clone(), self.log.clone()).map_err(failed)?;
         known.push(RegisteredPool { pool: Arc::downgrade(&pool), thread, since, used: since, names });
         Ok(pool)
     }
 
+    /// Sets the function that writes the log messages of workers and their supervisors.
+    pub fn log_to(&self, log: Log) {
+        self.log.set(log);
+    }
+
     /// Called before a configuration is opened.
     pub fn begin_configuration(&self) {
-        self.opened.fetch_add(1, Ordering::SeqCst);
+        self.configurations.begin();
     }
 
     /// Called when the configuration that was opened last is in use: workers that it shares with the previous
     /// one are replaced, so that they run the current version of the application.
     pub fn configuration_in_use(&self) {
-        let now = self.opened.load(Ordering::SeqCst);
-        self.in_use.store(now, Ordering::SeqCst);
+        self.configurations.use_opened();
+        let now = self.configurations.in_use();
         for known in self.known().iter().filter(|known| known.since < now) {
             if let Some(pool) = known.pool.upgrade() {
                 pool.replace_workers();
@@ -83,11 +88,10 @@ impl PythonPools {
 
     /// The state of the applications of the current configuration, in the order of their routes' names.
     pub fn status(&self) -> Status {
-        let now = self.in_use.load(Ordering::SeqCst);
         let pools: Vec<(Arc<Pool>, RouteNames)> = self
             .known()
             .iter()
-            .filter(|known| known.used >= now)
+            .filter(|known| self.configurations.has(known.used))
             .filter_map(|known| Some((known.pool.upgrade()?, known.names.clone())))
             .collect();
         let mut all: Vec<ApplicationStatus> = pools.iter().map(|(pool, names)| pool.status(names)).collect();

@@ -13,7 +13,7 @@ use rustix::net::RecvFlags;
 use touchstone_handler::handler::Level;
 
 use super::child::{self, WorkerProcess};
-use super::message_log::log;
+use super::message_log::MessageLog;
 use super::pool::{Pool, PoolState};
 use super::restarts::Reason;
 use crate::interpreter::Interpreter;
@@ -45,8 +45,8 @@ const END_TIMEOUT_OF_STUCK: Duration = Duration::from_secs(1);
 const MEMORY_PERCENT: u64 = 90;
 
 /// Starts the thread. It ends when the pool is dropped or stopped.
-pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
-    let pool = Arc::new(Pool::new(settings)?);
+pub fn start(settings: RouteSettings, log: MessageLog) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
+    let pool = Arc::new(Pool::new(settings, log.clone())?);
     let slots = (0..pool.settings().worker_count()).map(|_| WorkerSlot::default()).collect();
     let supervisor = Supervisor {
         settings: pool.settings().clone(),
@@ -57,6 +57,7 @@ pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<
         ending: Vec::new(),
         last_number: 0,
         is_stopping: false,
+        log,
     };
     let thread = std::thread::Builder::new().name("python-watch".to_string());
     let thread = thread.spawn(move || supervisor.run())?;
@@ -74,6 +75,7 @@ struct Supervisor {
     ending: Vec<WorkerProcess>,
     last_number: u64,
     is_stopping: bool,
+    log: MessageLog,
 }
 
 /// A slot for a worker.
@@ -148,7 +150,7 @@ impl Supervisor {
             let how = process.hung.take().unwrap_or_default();
             let had = process.worker.unanswered();
             let text = format!("worker {} {how}: it is killed, with {had} requests", process.worker.pid);
-            log(Level::Error, &format!("{}: {text}", self.settings.name()));
+            self.log.write(Level::Error, &format!("{}: {text}", self.settings.name()));
             pool.counts().restarts.add(Reason::Loop, &text);
             pool.remove(&process.worker);
             process.end_with_trace();
@@ -180,7 +182,7 @@ impl Supervisor {
                 }
                 Err(error) => {
                     let text = format!("no worker can be started: {error}");
-                    log(Level::Error, &format!("{}: {text}", self.settings.name()));
+                    self.log.write(Level::Error, &format!("{}: {text}", self.settings.name()));
                     pool.counts().restarts.add(Reason::Start, &text);
                     self.slots[index].must_replace = false;
                     self.failed(pool, index);
@@ -194,7 +196,7 @@ impl Supervisor {
             Some(interpreter) => interpreter.clone(),
             None => {
                 let found = Interpreter::find(self.settings.virtual_environment.as_deref())?;
-                log(
+                self.log.write(
                     Level::Information,
                     &format!(
                         "{}: Python {} of {}, from {}",
@@ -249,7 +251,7 @@ impl Supervisor {
             };
             let level = if reason == Reason::Requests { Level::Information } else { Level::Warning };
             let text = format!("worker {} {text}: it is replaced", process.worker.pid);
-            log(level, &format!("{}: {text}", self.settings.name()));
+            self.log.write(level, &format!("{}: {text}", self.settings.name()));
             pool.counts().restarts.add(reason, &text);
             if reason == Reason::Answer {
                 // Further requests to it would never be answered.
@@ -306,9 +308,9 @@ impl Supervisor {
         let (name, drain) = (self.settings.name().to_string(), self.settings.limits.drain);
         let is_stopping = self.is_stopping;
         self.ending.retain_mut(|process| {
-            read_messages(process, &name);
+            read_messages(process, &name, &self.log);
             if process.ended().is_some() {
-                read_messages(process, &name);
+                read_messages(process, &name, &self.log);
                 return false;
             }
             if process.hung.take().is_some() {
@@ -324,7 +326,7 @@ impl Supervisor {
             if (retired > drain || is_late) && !std::mem::replace(&mut process.was_killed, true) {
                 if retired > drain {
                     let text = "is killed with the requests that have not ended in 'limits.drain'";
-                    log(Level::Warning, &format!("{name}: worker {} {text}", process.worker.pid));
+                    self.log.write(Level::Warning, &format!("{name}: worker {} {text}", process.worker.pid));
                 }
                 process.kill();
             }
@@ -336,13 +338,13 @@ impl Supervisor {
     fn check_replacement(&mut self, index: usize, pool: Option<&Pool>) {
         let name = self.settings.name().to_string();
         let Some(mut next) = self.slots[index].next.take() else { return };
-        read_messages(&mut next, &name);
+        read_messages(&mut next, &name, &self.log);
         self.replace_on_change(&mut next, pool);
         if let Some(status) = next.ended() {
-            read_messages(&mut next, &name);
+            read_messages(&mut next, &name, &self.log);
             let how = child::how(status);
             let text = format!("a new worker has ended {how} before it was ready");
-            log(Level::Error, &format!("{name}: {text}: the present workers remain"));
+            self.log.write(Level::Error, &format!("{name}: {text}: the present workers remain"));
             if let Some(pool) = pool {
                 pool.counts().restarts.add(Reason::Start, &text);
                 self.failed(pool, index);
@@ -365,7 +367,7 @@ impl Supervisor {
         }
         if next.started.elapsed() > self.settings.limits.start && next.end_late() {
             let text = "a new worker is not ready after 'limits.start': it is killed";
-            log(Level::Error, &format!("{name}: {text}"));
+            self.log.write(Level::Error, &format!("{name}: {text}"));
         }
         self.slots[index].next = Some(next);
     }
@@ -374,7 +376,7 @@ impl Supervisor {
         let name = self.settings.name().to_string();
         let Some(mut process) = self.slots[index].worker.take() else { return };
         let was_ready = process.is_ready;
-        read_messages(&mut process, &name);
+        read_messages(&mut process, &name, &self.log);
         self.replace_on_change(&mut process, pool);
         if process.is_ready && !was_ready && !self.is_stopping {
             self.slots[index].failures = 0;
@@ -383,14 +385,14 @@ impl Supervisor {
             }
         }
         if let Some(status) = process.ended() {
-            read_messages(&mut process, &name);
+            read_messages(&mut process, &name, &self.log);
             let Some(pool) = pool else { return };
             pool.remove(&process.worker);
             let (pid, how) = (process.worker.pid, child::how(status));
             let had = process.worker.unanswered();
             let text = format!("worker {pid} has ended {how}, with {had} requests: it is started again");
             if !process.has_failed {
-                log(Level::Error, &format!("{name}: {text}"));
+                self.log.write(Level::Error, &format!("{name}: {text}"));
             }
             let reason = if process.is_ready { Reason::End } else { Reason::Start };
             pool.counts().restarts.add(reason, &text);
@@ -404,7 +406,10 @@ impl Supervisor {
         }
         let is_late = !process.is_ready && process.started.elapsed() > self.settings.limits.start;
         if is_late && process.end_late() {
-            log(Level::Error, &format!("{name}: a worker is not ready after 'limits.start': it is killed"));
+            self.log.write(
+                Level::Error,
+                &format!("{name}: a worker is not ready after 'limits.start': it is killed"),
+            );
         }
         self.slots[index].worker = Some(process);
     }
@@ -421,24 +426,24 @@ impl Supervisor {
 }
 
 /// Reads the output and the messages of a worker.
-fn read_messages(process: &mut WorkerProcess, name: &str) {
+fn read_messages(process: &mut WorkerProcess, name: &str, log: &MessageLog) {
     let pid = process.worker.pid;
-    process.read_outputs(|line| log(Level::Warning, &format!("{name} [{pid}]: {line}")));
+    process.read_outputs(|line| log.write(Level::Warning, &format!("{name} [{pid}]: {line}")));
     while let Ok(Some(message)) = control::receive(process.worker.control.as_fd(), RecvFlags::DONTWAIT) {
         let text = String::from_utf8_lossy(&message.text);
         match message.kind {
             control::READY => {
                 process.is_ready = true;
                 process.worker.set_asgi(text.ends_with("asgi"));
-                log(Level::Information, &format!("{name}: worker {pid} is ready ({text})"));
+                log.write(Level::Information, &format!("{name}: worker {pid} is ready ({text})"));
             }
             control::FAILED => {
                 process.has_failed = true;
-                log(Level::Error, &format!("{name}: {text}"));
+                log.write(Level::Error, &format!("{name}: {text}"));
             }
             control::CHANGED => {
                 process.changed_file = Some(text.to_string());
-                log(Level::Information, &format!("{name}: {text} has changed: workers are replaced"));
+                log.write(Level::Information, &format!("{name}: {text} has changed: workers are replaced"));
             }
             control::HUNG => process.hung = Some(text.to_string()),
             control::LOG => {
@@ -448,7 +453,7 @@ fn read_messages(process: &mut WorkerProcess, name: &str) {
                     Some((_, text)) => (Level::Information, text),
                     None => continue,
                 };
-                log(level, text);
+                log.write(level, text);
             }
             _ => {}
         }

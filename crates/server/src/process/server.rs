@@ -135,7 +135,7 @@ impl Server {
         }
         programs::log_to(&services.pools, &error_log);
         servlet::log_to(&error_log);
-        python::log_to(&error_log);
+        python::log_to(&services.python, &error_log);
         warn_of_unused(&in_vain, &error_log);
         unset_rights.iter().for_each(|problem| error_log.warning(problem));
         if let Some(problem) = control_problem {
@@ -156,6 +156,8 @@ impl Server {
             lost_lines: access_log.lost_lines_count(),
             origins: services.origins.clone(),
             python: services.python.clone(),
+            servlets: services.servlets.clone(),
+            counts: services.counts.clone(),
         });
         let acme = AcmeManager::new(shared.tls.clone(), error_log.clone(), metrics.acme().clone());
         let challenges = acme.http_challenges();

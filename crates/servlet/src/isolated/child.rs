@@ -9,7 +9,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -53,16 +53,6 @@ struct State {
     is_over: bool,
 }
 
-static CHILDREN: Mutex<Vec<Weak<Child>>> = Mutex::new(Vec::new());
-
-/// Ends all children, and waits until they have ended.
-pub fn stop_all() {
-    let children = std::mem::take(&mut *CHILDREN.lock().unwrap_or_else(PoisonError::into_inner));
-    let children: Vec<Arc<Child>> = children.iter().filter_map(Weak::upgrade).collect();
-    children.iter().for_each(|child| child.request_stop());
-    children.iter().for_each(|child| child.wait_for_end());
-}
-
 impl Child {
     /// Starts it. Does not wait until its applications have started.
     pub fn start(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Child>, String> {
@@ -84,7 +74,6 @@ impl Child {
         });
         // The socket stays open, so that connections wait while one child takes over from another.
         let listener = UnixListener::bind(child.socket()).map_err(failed)?;
-        CHILDREN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&child));
         let watched = child.clone();
         std::thread::Builder::new()
             .name("servlet-watch".to_string())

@@ -12,6 +12,6 @@ pub mod outgoing;
 pub mod settings_file;
 pub mod wire;
 
-pub use child::{Child, stop_all};
+pub use child::Child;
 pub use link::Link;
 pub use wire::{Flags, read_anything};

@@ -209,8 +209,8 @@ impl SiteRules {
         let route_interfaces: Box<[_]> =
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let (authority, route_authorities) = open_authorities(config, &shared.services.origins)?;
-        let logins = Logins::open(config, access)?;
-        let crawlers = SiteCrawlers::open(config, access)?;
+        let logins = Logins::open(config, shared)?;
+        let crawlers = SiteCrawlers::open(config, shared)?;
         let policy = AnswerPolicy::open(config, config.security_fields.as_ref(), config.cors.as_ref());
         let open = |route: &touchstone_config::RouteConfig| match (&route.security_fields, &route.cors) {
             (None, None) => policy.clone(),

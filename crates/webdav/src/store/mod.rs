@@ -15,15 +15,15 @@ mod lock;
 mod record;
 mod tables;
 
-use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
+use touchstone_handler::named::Named;
 use touchstone_handler::webdav_counts::LockTable;
 
 use crate::failure::Result;
@@ -49,7 +49,9 @@ pub struct Session<'a> {
     journal: &'a mut Journal,
 }
 
-static STORES: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
+/// The states of the trees of a server. Another server shares the files with it, as another process does.
+#[derive(Default)]
+pub struct WebDavStores(Named<PathBuf, Store>);
 
 /// The problem of a directory for the state of a tree; `None`: it is valid.
 pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {
@@ -64,25 +66,21 @@ pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {
     }
 }
 
-impl Store {
+impl WebDavStores {
     /// The state of the tree at `root`, in a file of `directory`. The file is opened when it is used first.
-    pub fn of(directory: &Path, root: &Path) -> io::Result<Arc<Store>> {
+    pub fn open(&self, directory: &Path, root: &Path) -> io::Result<Arc<Store>> {
         let root = root.canonicalize()?;
         let digest = Sha256::digest(root.as_os_str().as_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let file = directory.join(format!("{name}.journal"));
-        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
-        let stores = stores.get_or_insert_with(HashMap::new);
-        stores.retain(|_, store| store.strong_count() > 0);
-        if let Some(store) = stores.get(&file).and_then(Weak::upgrade) {
-            return Ok(store);
-        }
-        let (directory, journal) = (directory.to_path_buf(), Mutex::new(None));
-        let store = Arc::new(Store { directory, file: file.clone(), journal, locks: AtomicU64::new(0) });
-        stores.insert(file, Arc::downgrade(&store));
-        Ok(store)
+        self.0.of_or(file, |file| {
+            let (directory, file) = (directory.to_path_buf(), file.clone());
+            Ok(Store { directory, file, journal: Mutex::new(None), locks: AtomicU64::new(0) })
+        })
     }
+}
 
+impl Store {
     /// Reads the state. Without a file there are neither locks nor properties, and no file is created: so
     /// files that are only read need no directory for the state.
     pub fn read<T>(&self, work: impl FnOnce(&Tables) -> Result<T>) -> Result<T> {

@@ -41,7 +41,7 @@ fn other(store: &Store) -> Store {
 fn store(place: &tempfile::TempDir) -> Arc<Store> {
     let root = place.path().join("root");
     fs::create_dir_all(&root).unwrap();
-    Store::of(&place.path().join("state"), &root).unwrap()
+    WebDavStores::default().open(&place.path().join("state"), &root).unwrap()
 }
 
 #[test]

@@ -18,9 +18,6 @@ const LEEWAY_S: u64 = 30;
 /// The most signatures of bots on a request that are verified.
 const MOST_VERIFIED: usize = 4;
 
-/// The nonces of the process.
-static NONCES: std::sync::LazyLock<Nonces> = std::sync::LazyLock::new(Nonces::default);
-
 /// A bot that the configuration names.
 pub struct NamedBot {
     /// Its name.
@@ -43,6 +40,8 @@ pub struct Verifier {
     pub bots: Vec<NamedBot>,
     /// The directories of bots.
     pub directories: Arc<Directories>,
+    /// The nonces that were used.
+    pub nonces: Arc<Nonces>,
     /// The longest life of a signature in seconds.
     pub longest_s: u64,
     /// A signature must have a nonce.
@@ -140,7 +139,7 @@ impl Verifier {
             Err(Problem::Algorithm) => return Outcome::Invalid("the algorithm does not fit the key"),
             Err(Problem::Wrong) => return Outcome::Invalid("the signature is wrong"),
         }
-        match signature.nonce.as_deref().map(|nonce| NONCES.note(thumbprint, nonce, expires, now_s)) {
+        match signature.nonce.as_deref().map(|nonce| self.nonces.note(thumbprint, nonce, expires, now_s)) {
             None | Some(Use::First) => Outcome::Verified(bot),
             Some(Use::Again) => Outcome::Invalid("the nonce was used before"),
             Some(Use::Full) => Outcome::Unverified("too many nonces are in use"),

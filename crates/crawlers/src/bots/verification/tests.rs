@@ -20,7 +20,8 @@ fn verifier(keys: BotKeys, longest_s: u64) -> Verifier {
     let settings = FetchSettings { ca_certificate: None, allows_private: false };
     Verifier {
         bots: vec![NamedBot { name: "bot".into(), keys }],
-        directories: Directories::open(&settings, Arc::new(|_: &str| {})).unwrap(),
+        directories: Arc::new(Directories::start(&settings, Arc::new(|_: &str| {})).unwrap()),
+        nonces: Arc::default(),
         longest_s,
         needs_nonce: false,
         accepts_others: false,

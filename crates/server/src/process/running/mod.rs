@@ -32,7 +32,7 @@ use touchstone_lifecycle::pid_file::PidFile;
 use touchstone_lifecycle::systemd::{self, Notice, Notifier};
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::Metrics;
+use touchstone_observe::metrics::{Metrics, component_totals, origin_totals, stream_totals};
 use touchstone_sites::services::ServerShared;
 use touchstone_sites::site::{Snapshot, scheme};
 use touchstone_telemetry::Telemetry;
@@ -322,13 +322,11 @@ impl Running {
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "listening_udp": parts.datagrams.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
-            "streams": touchstone_admin::streams_json(&touchstone_observe::metrics::stream_totals()),
-            "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals(
-                parts.metrics.origins(),
-            )),
-            "servlets": touchstone_servlet::status::of_server(),
+            "streams": touchstone_admin::streams_json(&stream_totals(parts.metrics.counts())),
+            "origins": touchstone_admin::origins_json(&origin_totals(parts.metrics.origins())),
+            "servlets": parts.metrics.servlets().status(),
             "python": parts.metrics.python().status(),
-            "components": touchstone_admin::components_json(&touchstone_observe::metrics::component_totals()),
+            "components": touchstone_admin::components_json(&component_totals(parts.metrics.counts())),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

@@ -5,8 +5,11 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+
+use rustix::process::Signal;
 
 use super::{BOTH, START, applications, ask, compile, copy, pack, route, start, text, trial};
 use crate::support::{Server, Tree, error_lines, run, skipped, wait_until};
@@ -31,6 +34,23 @@ fn value(metrics: &str, name: &str, label: &str) -> f64 {
         |line: &&str| line.starts_with(name) && line[name.len()..].starts_with('{') && line.contains(label);
     let line = metrics.lines().find(is_it).unwrap_or_else(|| panic!("no {name} {label}\n{metrics}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn applications_are_shown_after_a_configuration_was_refused() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let keys = format!("app = {trial:?}, isolation = \"in-process\", threads = 9");
+    let server = start(&tree, ADMIN, &route("/trial/", &keys), 1);
+    // It has no route with applications, and the address of another program.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let refused = super::configuration(&tree, ADMIN, "").replace("127.0.0.1:0", &listen);
+    fs::write(tree.root().join("touchstone.toml"), refused).unwrap();
+    server.signal(Signal::HUP);
+    wait_until("it is refused", START, || server.error_text().contains("the configuration was not applied"));
+    let metrics = admin(&tree, "/metrics");
+    assert_eq!(value(&metrics, "touchstone_servlet_threads_limit", "route=\"/trial/\""), 9.0);
 }
 
 #[test]
