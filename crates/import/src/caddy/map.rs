@@ -4,7 +4,7 @@ use super::context::{Bound, Context, Table, in_quotes, name_of};
 use super::placeholder::{has_group, names, resolved, text};
 use super::steps::Step;
 use crate::directive::Directive;
-use crate::expression::{check_groups, literal};
+use crate::expression::{converted, literal};
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -99,7 +99,7 @@ impl<'c> Values<'c> {
             return Ok(());
         }
         if let Some(expression) = input.strip_prefix('~') {
-            check_groups(expression)?;
+            let expression = &converted(expression)?;
             if ["$0", "${0}"].iter().any(|whole| output.contains(whole)) {
                 return Err(
                     "'$0' has no counterpart: write parentheses around the expression, and '$1'".to_string()

@@ -1,7 +1,7 @@
 //! Converts `{uri}` and other placeholders to variables of this server.
 
 use super::context::{Context, name_of};
-use crate::expression::{check_groups, whole_path};
+use crate::expression::{converted, whole_path};
 use crate::output::Section;
 use crate::toml_text::toml_string;
 
@@ -274,13 +274,13 @@ fn group(name: &str, context: &Context) -> Result<Option<String>, String> {
     let Some(regexp) = context.regexp(of) else {
         return Err(format!("no expression of a matcher is called '{of}'"));
     };
-    check_groups(&regexp.expression)?;
+    let whole = converted(&regexp.expression)?;
     let from = text(&regexp.of, context)?;
     let mut body = Section::default();
     body.key("from", toml_string(&from));
     let (expression, number) = match group {
-        "0" => (format!("({})", regexp.expression), "1"),
-        group => (regexp.expression.clone(), group),
+        "0" => (format!("({whole})"), "1"),
+        group => (whole, group),
     };
     if !has_group(&expression, number) {
         return Err(format!("the expression '{of}' has no group '{group}'"));
