@@ -318,7 +318,8 @@ mod tests {
 
     #[test]
     fn the_first_address_that_accepts_a_connection_is_used() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is available");
+        let listener =
+            std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is available");
         let open = listener.local_addr().expect("a bound socket has an address");
         let closed = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|other| other.local_addr())

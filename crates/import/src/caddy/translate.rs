@@ -540,11 +540,12 @@ mod tests {
     #[test]
     fn a_route_allows_no_client_that_one_of_several_gates_refuses() {
         let of = |gates: &[&str]| {
-            let gate = |(index, networks): (usize, &&str)| {
-                format!("@g{index} {networks}\nrespond @g{index} 403\n")
-            };
+            let gate =
+                |(index, networks): (usize, &&str)| format!("@g{index} {networks}\nrespond @g{index} 403\n");
             let gates: String = gates.iter().enumerate().map(gate).collect();
-            translate(&parse("Caddyfile", &format!("http://a.org {{\n{gates}reverse_proxy b:1\n}}\n")).unwrap())
+            translate(
+                &parse("Caddyfile", &format!("http://a.org {{\n{gates}reverse_proxy b:1\n}}\n")).unwrap(),
+            )
         };
         for (gates, line, problems) in [
             (&["not remote_ip 10.0.0.0/8", "remote_ip 10.9.0.0/16"][..], "allow = [\"10.0.0.0/8\"]", 0),
