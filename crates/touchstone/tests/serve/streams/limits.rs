@@ -95,7 +95,7 @@ fn check_finds_what_is_wrong() {
         (stream("to = \"tls://127.0.0.1:2\"\npreface = \"postgresql\""), "cannot be used with"),
         (stream("to = \"127.0.0.1:2\"\nreplies = 1"), "has no effect without 'protocol' \"udp\""),
         (stream("to = \"127.0.0.1:2\"\nprotocol = \"udp\"\ntls = \"pass\""), "it has no effect with"),
-        (stream("to = \"tls://127.0.0.1:2\"\nprotocol = \"udp\""), "no TLS for datagrams"),
+        (stream("to = \"tls://127.0.0.1:2\"\nprotocol = \"udp\""), "TLS is not supported for datagrams"),
         (stream("to = \"127.0.0.1:2\"\nburst = 5"), "'burst' has no effect"),
         (stream("to = \"127.0.0.1:2\"\nname_ = 5"), "did you mean 'name'"),
         (stream(&format!("to = \"127.0.0.1:2\"\n{route}")), "needs 'names' or 'alpn'"),
