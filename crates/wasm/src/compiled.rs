@@ -53,8 +53,8 @@ impl LoadedComponent {
     }
 }
 
-/// Loads a component, unless it is known by its hash. `note` receives messages for the operator about files of
-/// compiled components. The error says what is wrong.
+/// Loads a component, unless it is known by its hash. `note` receives messages for the operator about files
+/// of compiled components. The error says what is wrong.
 pub fn load(
     path: &Path,
     directory: Option<&Path>,

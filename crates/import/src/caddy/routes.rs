@@ -376,8 +376,8 @@ impl<'d> Routing<'_, 'd> {
         all
     }
 
-    /// Which clients are allowed. In Caddy a request passes each gate in turn. A route has one list of allowed
-    /// clients: with two different lists all clients are refused.
+    /// Which clients are allowed. In Caddy a request passes each gate in turn. A route has one list of
+    /// allowed clients: with two different lists all clients are refused.
     fn write_gates(&mut self, changes: &[&Change<'d>], route: &mut Section) {
         let mut allowed: Option<&[String]> = None;
         let mut denied: Vec<&str> = Vec::new();
@@ -392,8 +392,8 @@ impl<'d> Routing<'_, 'd> {
                 None => allowed = Some(allow),
                 Some(first) if first == allow.as_slice() || first.is_empty() => {}
                 Some(_) => {
-                    let advice = "all clients are refused ('deny') until you write one 'allow' with the networks \
-                                  that this line and those before it allow";
+                    let advice = "all clients are refused ('deny') until you write one 'allow' with the \
+                                  networks that this line and those before it allow";
                     self.problem(change.directive, advice);
                     allowed = Some(&[]);
                 }

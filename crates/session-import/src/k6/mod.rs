@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(requests[6].headers, ["Authorization: Basic YW5uOnNlY3JldA=="]);
         assert_eq!(draft.data, [("./users.json".to_string(), vec!["name".to_string()])]);
         for said in [
-            "the options are those of: load --stages 60s:0-10,30s:10 --fail-if 'p95>=500ms' --abort-if \
+            "the options correspond to: load --stages 60s:0-10,30s:10 --fail-if 'p95>=500ms' --abort-if \
              'errors>=1%'",
             "options: left out: the threshold mine",
             "each session sends the requests of setup()",
