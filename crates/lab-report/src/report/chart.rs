@@ -122,6 +122,12 @@ const BAR_END: f64 = 4.0;
 /// An interval of less height than this would be hidden by its marker.
 const BAR_MIN: f64 = 1.0;
 
+/// The highest value of some curves, with the intervals.
+pub(super) fn highest(curves: &[Series]) -> f64 {
+    let points = curves.iter().flat_map(|series| &series.points);
+    points.filter_map(|point| point.interval.map(|ends| ends.high).or(point.value)).fold(0.0, f64::max)
+}
+
 impl LineChart {
     /// True if it has no point to draw.
     pub(super) fn is_empty(&self) -> bool {
@@ -139,7 +145,7 @@ impl LineChart {
     }
 
     /// The chart as several, each with as many curves as a reader can distinguish, in the order of their
-    /// ranks. All have the same axes.
+    /// ranks. All have the same horizontal axis.
     pub(super) fn parts(mut self) -> Vec<LineChart> {
         if self.series.len() <= CURVES_MAX {
             return vec![self];
@@ -151,12 +157,27 @@ impl LineChart {
             parts.push(LineChart {
                 id: if number == 1 { self.id.clone() } else { format!("{}-part-{number}", self.id) },
                 title: format!("{}, curves {first} to {last}", self.title),
+                upward: self.upward_of(curves),
                 series: curves.to_vec(),
                 ..self.clone()
             });
             first = last + 1;
         }
         parts
+    }
+
+    /// The vertical axis of some of the curves: that of all curves, or a separate one if they would use less
+    /// than a third of its height.
+    fn upward_of(&self, curves: &[Series]) -> Upward {
+        let highest = highest(curves);
+        match self.upward.scale {
+            ValueScale::Linear { top, .. } if highest > 0.0 && highest < top / 3.0 => Upward {
+                scale: ValueScale::from_zero(highest, 6),
+                unit: format!("{} (separate scale)", self.upward.unit),
+                ..self.upward.clone()
+            },
+            _ => self.upward.clone(),
+        }
     }
 
     /// The chart as SVG for one canvas.
@@ -457,5 +478,43 @@ fn second_label(scale: &ValueScale, tick: f64, factor: f64) -> String {
             ValueScale::Linear { top: top * factor, step: step * factor }.tick_label(tick * factor)
         }
         ValueScale::Logarithmic { .. } => scale.tick_label(tick * factor),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(rank: usize, value: f64) -> Series {
+        let point =
+            Point { across: 1.0, value: Some(value), words: None, lower_bound: false, interval: None };
+        Series { label: format!("curve {rank}"), style: Style::of_system(rank), rank, points: vec![point] }
+    }
+
+    #[test]
+    fn low_curves_get_a_scale_on_which_they_are_seen() {
+        let series: Vec<Series> = (0..CURVES_MAX + 2)
+            .map(|rank| curve(rank, if rank < CURVES_MAX { 20.0 } else { 1500.0 }))
+            .collect();
+        let chart = LineChart {
+            id: "cost".to_string(),
+            title: "Cost".to_string(),
+            description: String::new(),
+            across: Across::Clients(ClientScale::new([1])),
+            upward: Upward {
+                scale: ValueScale::from_zero(highest(&series), 6),
+                unit: "us".to_string(),
+                second: None,
+            },
+            series,
+        };
+        let parts = chart.parts();
+        let seen = |part: &LineChart| {
+            (part.upward.scale.position(highest(&part.series)) > 0.5, part.upward.unit.clone())
+        };
+        assert_eq!(
+            parts.iter().map(seen).collect::<Vec<_>>(),
+            [(true, "us (separate scale)".to_string()), (true, "us".to_string())]
+        );
     }
 }

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
+use super::chart::{Across, Canvas, LineChart, Point, Series, Upward, highest};
 use super::interval::{self, Ends};
 use super::number::{self, NOT_MEASURED};
 use super::scale::ValueScale;
@@ -126,9 +126,7 @@ impl Measure<'_> {
                 points: system.mixes.iter().map(|mix| self.point(system, mix)).collect(),
             })
             .collect();
-        let points = series.iter().flat_map(|series| &series.points);
-        let values = points.filter_map(|point| point.interval.map(|ends| ends.high).or(point.value));
-        let scale = ValueScale::from_zero(values.fold(0.0, f64::max), 6);
+        let scale = ValueScale::from_zero(highest(&series), 6);
         LineChart {
             id: self.id.to_owned(),
             title: format!("{} against {}", self.heading, view.clients.title()),
