@@ -301,30 +301,20 @@ pub fn has_anchor(expression: &str) -> bool {
 
 /// Writes other texts for `^` and `$`.
 pub fn with_anchors(expression: &str, begin: &str, end: &str) -> String {
-    let (mut out, mut is_escaped, mut in_class) = (String::new(), false, false);
-    for character in expression.chars() {
-        match character {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '[' => in_class = true,
-            ']' => in_class = false,
-            '^' if !in_class => {
-                out.push_str(begin);
-                continue;
-            }
-            '$' if !in_class => {
-                out.push_str(end);
-                continue;
-            }
-            _ => {}
-        }
-        out.push(character);
-    }
-    out
+    with_replaced(expression, |character| match character {
+        '^' => Some(begin),
+        '$' => Some(end),
+        _ => None,
+    })
 }
 
 /// Converts an expression for a file name: what matched any character matches no slash.
 pub fn within_name(expression: &str) -> String {
+    with_replaced(expression, |character| (character == '.').then_some("[^/]"))
+}
+
+/// Writes other texts for characters that are neither escaped nor in a class.
+fn with_replaced<'t>(expression: &str, replacement: impl Fn(char) -> Option<&'t str>) -> String {
     let (mut out, mut is_escaped, mut in_class) = (String::new(), false, false);
     for character in expression.chars() {
         match character {
@@ -332,11 +322,12 @@ pub fn within_name(expression: &str) -> String {
             '\\' => is_escaped = true,
             '[' => in_class = true,
             ']' => in_class = false,
-            '.' if !in_class => {
-                out.push_str("[^/]");
-                continue;
+            _ => {
+                if let Some(text) = replacement(character).filter(|_| !in_class) {
+                    out.push_str(text);
+                    continue;
+                }
             }
-            _ => {}
         }
         out.push(character);
     }

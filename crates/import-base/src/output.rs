@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 
 use crate::toml_text::toml_string;
 
+/// The networks of all clients, for `deny`.
+pub const EVERY_CLIENT: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 /// A section, such as `[[site]]` or `[[site.route]]`, with its subsections.
 #[derive(Debug, Default, Clone)]
 pub struct Section {

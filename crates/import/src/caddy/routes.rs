@@ -14,14 +14,11 @@ use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
 use super::{forward_auth, rewrite, templates, variants};
 use crate::directive::Directive;
-use crate::output::Section;
+use crate::output::{EVERY_CLIENT, Section};
 use crate::toml_text::{toml_string, toml_strings};
 
 /// The most routes with combinations of changes that one answer becomes.
 const MOST_COMBINATIONS: usize = 32;
-
-/// The networks of all clients.
-const EVERY_CLIENT: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 impl<'d> Routing<'_, 'd> {
     /// Sets the placeholders of `map` for a whole block, those first that others use. In Caddy they are

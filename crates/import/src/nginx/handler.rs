@@ -218,7 +218,7 @@ fn untranslated(
         route.key("respond", format!("{{ status = {} }}", refusal(location.inside())));
         return route;
     }
-    if is_shut && how.is_of_hidden_names() {
+    if of_hidden_names {
         account.unneeded(
             location,
             &mut route,

@@ -7,7 +7,7 @@ use super::scope::Scope;
 use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
-use crate::output::Section;
+use crate::output::{EVERY_CLIENT, Section};
 use crate::toml_text::{toml_string, toml_strings};
 
 /// The streams of a `stream` block.
@@ -232,7 +232,7 @@ fn clients(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
         if !networks.is_empty() {
             section.key(name, toml_strings(networks));
         } else if name == "deny" && !lines.is_empty() && scope.all("allow").is_empty() {
-            section.key("deny", toml_strings(["0.0.0.0/0", "::/0"]));
+            section.key("deny", toml_strings(EVERY_CLIENT));
         }
     }
     if let Some(limit) = scope.one("limit_conn") {

@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use super::import_nginx::tree;
+use super::import_nginx::{fields_of, tree};
 use super::import_servers::beside_caddy;
 use crate::support::{Client, Origin, Response, Tree, read_head};
 
@@ -74,13 +74,7 @@ fn origin(name: &'static str) -> Origin {
         while let Some(head) = read_head(stream) {
             let line = head.lines().next().unwrap_or_default().to_string();
             let wanted = ["host:", "x-app:", "x-forwarded-proto:", "x-forwarded-port:", "remote-user:"];
-            let mut fields: Vec<String> = head
-                .lines()
-                .map(str::to_ascii_lowercase)
-                .filter(|line| wanted.iter().any(|name| line.starts_with(name)))
-                .collect();
-            fields.sort();
-            let body = format!("{name} {line}\n{}", fields.join("\n"));
+            let body = format!("{name} {line}\n{}", fields_of(&head, &wanted));
             let status = if line.contains("/refuse") { "401 Unauthorized" } else { "200 OK" };
             let answer = format!(
                 "HTTP/1.1 {status}\r\nX-Powered-By: {name}\r\nRemote-User: alice\r\n\

@@ -10,19 +10,22 @@ use std::path::PathBuf;
 
 use crate::support::{Client, Nginx, Origin, Response, Server, Tree, read_head, run};
 
+/// The fields with these names in a request's head, sorted, with one line each.
+pub(super) fn fields_of(head: &str, names: &[&str]) -> String {
+    let lines = head.lines().map(str::to_ascii_lowercase);
+    let mut fields: Vec<String> =
+        lines.filter(|line| names.iter().any(|name| line.starts_with(name))).collect();
+    fields.sort();
+    fields.join("\n")
+}
+
 /// An application that answers with the line of its request and some of its fields.
 pub(super) fn application() -> Origin {
     Origin::start(|stream| {
         while let Some(head) = read_head(stream) {
             let line = head.lines().next().unwrap_or_default().replace(" HTTP/1.0", " HTTP/1.1");
             let wanted = ["host:", "x-forwarded-proto:", "x-app:", "x-secret:"];
-            let mut fields: Vec<String> = head
-                .lines()
-                .map(str::to_ascii_lowercase)
-                .filter(|line| wanted.iter().any(|name| line.starts_with(name)))
-                .collect();
-            fields.sort();
-            let body = format!("{line}\n{}", fields.join("\n"));
+            let body = format!("{line}\n{}", fields_of(&head, &wanted));
             let answer = format!(
                 "HTTP/1.1 200 OK\r\nX-Powered-By: application\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
