@@ -4,6 +4,8 @@ use crate::variables::PREDEFINED;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use touchstone_import_base::toml_text::{toml_string, toml_strings};
+
 /// Sessions that were read from a file of another tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {
@@ -116,12 +118,12 @@ impl Draft {
             let _ = write!(
                 text,
                 "\n[[data]]\nfile = {}  # {}\n",
-                quoted(file),
+                toml_string(file),
                 one_line(&format!("columns: {}", columns.join(",")))
             );
         }
         for session in &self.sessions {
-            text += &format!("\n[[session]]\nname = {}\n", quoted(&session.name));
+            text += &format!("\n[[session]]\nname = {}\n", toml_string(&session.name));
             if session.weight > 0.0 {
                 text += &format!("weight = {}\n", session.weight);
             }
@@ -157,15 +159,15 @@ impl DraftRequest {
 
     fn text(&self, is_first: bool) -> String {
         let mut text = format!("\n[[session.requests]]  # {}\n", one_line(&self.name));
-        text += &format!("path = {}\n", quoted(&self.path));
+        text += &format!("path = {}\n", toml_string(&self.path));
         if self.method != "GET" {
-            text += &format!("method = {}\n", quoted(&self.method));
+            text += &format!("method = {}\n", toml_string(&self.method));
         }
         if !self.headers.is_empty() {
-            text += &format!("headers = [{}]\n", list(&self.headers));
+            text += &format!("headers = {}\n", toml_strings(&self.headers));
         }
         if let Some(body) = &self.body {
-            text += &format!("body = {}\n", quoted(body));
+            text += &format!("body = {}\n", toml_string(body));
         }
         if self.think_time_s > 0.0 && !is_first {
             text += &format!("think_time_s = {}\n", self.think_time_s);
@@ -178,11 +180,11 @@ impl DraftRequest {
             text += &format!("status = [{}]\n", statuses.join(", "));
         }
         if !self.extract.is_empty() {
-            let pairs = self.extract.iter().map(|(name, from)| format!("{name} = {}", quoted(from)));
+            let pairs = self.extract.iter().map(|(name, from)| format!("{name} = {}", toml_string(from)));
             text += &format!("extract = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", "));
         }
         if !self.assert.is_empty() {
-            text += &format!("assert = [{}]\n", list(&self.assert));
+            text += &format!("assert = {}\n", toml_strings(&self.assert));
         }
         text
     }
@@ -191,26 +193,6 @@ impl DraftRequest {
 /// Whether a header field, `name: value`, has this name.
 pub(crate) fn is_header(field: &str, name: &str) -> bool {
     field.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name))
-}
-
-fn list(texts: &[String]) -> String {
-    texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")
-}
-
-/// A basic string (TOML 1.0, "String").
-fn quoted(text: &str) -> String {
-    let mut written = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => written.extend(['\\', character]),
-            '\n' => written.push_str("\\n"),
-            '\t' => written.push_str("\\t"),
-            _ if character.is_control() => _ = write!(written, "\\u{:04X}", u32::from(character)),
-            _ => written.push(character),
-        }
-    }
-    written.push('"');
-    written
 }
 
 /// Text for a comment.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use touchstone_config::routes::check_pattern;
 use touchstone_config::{HtaccessPolicy, RespondConfig, RouteConfig, SiteConfig};
+use touchstone_import_base::expression::without_looks;
 
 /// The most directories of a site that are searched.
 const DIRECTORIES: usize = 10_000;
@@ -195,7 +196,7 @@ fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
                 None => (rest, "[^/]*"),
             };
             // Without look-around the expression matches more names, and all of them are refused.
-            let patterns = [rest.to_string(), without_look_arounds(rest)];
+            let patterns = [rest.to_string(), without_looks(rest)];
             let patterns = patterns.map(|rest| format!("{begin}{front}(?:{rest}){back}"));
             let known = patterns.into_iter().find(|pattern| check_pattern(pattern).is_ok());
             match known {
@@ -205,46 +206,6 @@ fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
         }
     }
     route
-}
-
-/// An expression without its look-around groups.
-fn without_look_arounds(expression: &str) -> String {
-    let mut out = String::new();
-    let mut rest = expression;
-    while let Some(character) = rest.chars().next() {
-        let looks = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|begin| rest.starts_with(begin));
-        let length = match character {
-            '(' if looks => group_length(rest),
-            // An escaped parenthesis begins no group.
-            '\\' => {
-                let length = rest.chars().take(2).map(char::len_utf8).sum();
-                out.push_str(&rest[..length]);
-                length
-            }
-            _ => {
-                out.push(character);
-                character.len_utf8()
-            }
-        };
-        rest = &rest[length..];
-    }
-    out
-}
-
-/// The length of the group at the beginning, with its parentheses.
-fn group_length(expression: &str) -> usize {
-    let (mut depth, mut is_escaped) = (0usize, false);
-    for (at, character) in expression.char_indices() {
-        match character {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '(' => depth += 1,
-            ')' if depth <= 1 => return at + 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-    }
-    expression.len()
 }
 
 fn refused() -> RespondConfig {
@@ -293,7 +254,7 @@ mod tests {
         let route = |forbidden| refusal("/a.b/", &forbidden);
         assert_eq!(route(Forbidden::Directory).path, "/a.b/");
         assert_eq!(route(Forbidden::Files("x*.php".into())).pattern, "/a\\.b/(?:.*/)?x[^/]*\\.php");
-        assert_eq!(without_look_arounds("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
+        assert_eq!(without_looks("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
         let looking = route(Forbidden::Matching("^\\.(?!well-known).*$".into()));
         assert_eq!(looking.pattern, "/a\\.b/(?:.*/)?(?:\\..*)");
         assert_eq!(route(Forbidden::Matching("(a".into())).path, "/a.b/");
