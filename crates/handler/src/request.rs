@@ -207,7 +207,7 @@ pub struct RequestDetails {
     pub path: Bytes,
     /// The same path in encoded form, for requests to origins and programs. If `path` is empty, it is the
     /// path as the client sent it.
-    pub path_as_sent: Bytes,
+    pub encoded_path: Bytes,
     /// The query as the client sent it, without its question mark.
     pub query: Option<Bytes>,
     /// The requested host, with its port if the client sent one.
@@ -381,9 +381,9 @@ impl Request {
     /// Path and query as the client sent them or a rewrite changed them, for the request to an origin.
     pub fn path_and_query(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(
-            self.path_as_sent.len() + self.query.as_ref().map_or(0, |query| query.len() + 1),
+            self.encoded_path.len() + self.query.as_ref().map_or(0, |query| query.len() + 1),
         );
-        text.extend_from_slice(&self.path_as_sent);
+        text.extend_from_slice(&self.encoded_path);
         if let Some(query) = &self.query {
             text.push(b'?');
             text.extend_from_slice(query);
@@ -410,7 +410,7 @@ impl Request {
         let details = RequestDetails {
             received: Rc::new(ReceivedHead::build(builder, fields)?),
             path: read.judged.into(),
-            path_as_sent: read.written.into(),
+            encoded_path: read.written.into(),
             query,
             depth: self.depth + 1,
             ..RequestDetails::clone(self)
@@ -460,7 +460,7 @@ mod tests {
             received: Rc::new(ReceivedHead { head, buffer: buffer.into() }),
             protocol: Protocol::Http11,
             path: Bytes::from_static(b"/"),
-            path_as_sent: Bytes::from_static(b"/"),
+            encoded_path: Bytes::from_static(b"/"),
             query: None,
             host: Some(Bytes::from_static(b"a")),
             site: 0,

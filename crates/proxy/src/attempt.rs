@@ -364,7 +364,7 @@ async fn open(
 /// The name of a request in the log.
 fn log_name(request: &Request) -> String {
     let method = String::from_utf8_lossy(request.received.method_text()).into_owned();
-    let path = String::from_utf8_lossy(&request.path_as_sent).into_owned();
+    let path = String::from_utf8_lossy(&request.encoded_path).into_owned();
     match request.id.as_ref() {
         "" => format!("{method} {path}"),
         id => format!("{method} {path} [{id}]"),

@@ -137,7 +137,7 @@ impl Group {
             return None;
         }
         let routes: Vec<&str> = self.shared.members.iter().map(|member| member.spec.route.as_str()).collect();
-        self.settings().sessions.owner(&request.received, &request.path_as_sent, &routes)
+        self.settings().sessions.owner(&request.received, &request.encoded_path, &routes)
     }
 
     /// Selects the origin for the next attempt, after those in `tried` have failed: the origin of the session

@@ -19,7 +19,7 @@ pub fn other_path(request: &Request) -> Result<Option<Vec<u8>>, Ambiguous> {
     if !has_any(request) {
         return Ok(None);
     }
-    let ServletPath { path, .. } = ServletPath::of(&request.path_as_sent)?;
+    let ServletPath { path, .. } = ServletPath::of(&request.encoded_path)?;
     match path == request.path {
         true => Ok(None),
         false if request.depth >= MOST_DERIVED => Err(Ambiguous),
@@ -29,12 +29,12 @@ pub fn other_path(request: &Request) -> Result<Option<Vec<u8>>, Ambiguous> {
 
 /// The path for the application, with its parameters.
 pub fn as_sent(request: &Request) -> Cow<'_, [u8]> {
-    match has_any(request).then(|| ServletPath::of(&request.path_as_sent)) {
+    match has_any(request).then(|| ServletPath::of(&request.encoded_path)) {
         Some(Ok(ServletPath { uri, .. })) => Cow::Owned(uri),
-        _ => Cow::Borrowed(&request.path_as_sent),
+        _ => Cow::Borrowed(&request.encoded_path),
     }
 }
 
 fn has_any(request: &Request) -> bool {
-    request.path_as_sent.contains(&b';')
+    request.encoded_path.contains(&b';')
 }

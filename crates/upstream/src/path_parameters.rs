@@ -1,8 +1,8 @@
 //! The parameters of a path's segments, as servlet containers have them: `/shop;jsessionid=1F.one/cart`.
 
 /// The value of a path parameter. If several segments have it, the last one is used.
-pub fn parameter<'p>(path_as_sent: &'p [u8], name: &str) -> Option<&'p [u8]> {
-    let parameters = path_as_sent.rsplit(|&byte| byte == b'/').flat_map(|segment| {
+pub fn parameter<'p>(encoded_path: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let parameters = encoded_path.rsplit(|&byte| byte == b'/').flat_map(|segment| {
         let (_, parameters) = split_parameters(segment);
         parameters.rsplit(|&byte| byte == b';')
     });

@@ -21,8 +21,8 @@ pub struct SessionRules {
 impl SessionRules {
     /// The index of the route that a request's session names. Cookies take precedence over the path, as with
     /// containers.
-    pub fn owner(&self, head: &ReceivedHead, path_as_sent: &[u8], routes: &[&str]) -> Option<usize> {
-        let parameter = path_parameters::parameter(path_as_sent, &self.parameter);
+    pub fn owner(&self, head: &ReceivedHead, encoded_path: &[u8], routes: &[&str]) -> Option<usize> {
+        let parameter = path_parameters::parameter(encoded_path, &self.parameter);
         let named = cookies(head, &self.cookie).chain(parameter).filter_map(route);
         let position =
             |named: &[u8]| routes.iter().position(|route| !route.is_empty() && route.as_bytes() == named);

@@ -94,7 +94,7 @@ fn request(received: Rc<ReceivedHead>) -> Request {
         received,
         protocol: Protocol::Http11,
         path: Bytes::from_static(b"/spice"),
-        path_as_sent: Bytes::from_static(b"/spice"),
+        encoded_path: Bytes::from_static(b"/spice"),
         query: None,
         host: Some(Bytes::from_static(b"127.0.0.1:8080")),
         site: 0,

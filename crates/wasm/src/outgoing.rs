@@ -57,7 +57,7 @@ async fn answer_of(
         received: Rc::new(received),
         protocol: Protocol::Http11,
         path: path.clone(),
-        path_as_sent: path,
+        encoded_path: path,
         query: request.uri.query().map(|query| Bytes::copy_from_slice(query.as_bytes())),
         host: request.uri.authority().map(|host| Bytes::copy_from_slice(host.as_str().as_bytes())),
         client: None,

@@ -40,7 +40,7 @@ impl Head {
             _ => Authority::try_from(request.server.to_string()).ok()?,
         };
         let path = match request.query {
-            None => request.path_as_sent.clone(),
+            None => request.encoded_path.clone(),
             Some(_) => request.path_and_query().into(),
         };
         Some(Head {

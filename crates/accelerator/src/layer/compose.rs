@@ -167,7 +167,7 @@ impl ComposedOfCore {
         Handled::Answer(match self.composed(&details, answer).await {
             Ok(answer) => answer,
             Err(why) => {
-                let path = details.path_as_sent.escape_ascii();
+                let path = details.encoded_path.escape_ascii();
                 self.server.log(Level::Warning, "a page of parts", &format!("{path}: {why}"));
                 Answer::error(502)
             }
@@ -316,7 +316,7 @@ impl Composition {
                 Err(_) if include.is_optional => {}
                 Err(why) => {
                     let target = target.escape_ascii();
-                    let page = self.page.path_as_sent.escape_ascii();
+                    let page = self.page.encoded_path.escape_ascii();
                     let message = format!("{page} is without {target}: {why}");
                     self.of_core.server.log(Level::Warning, "a part of a page", &message);
                 }
@@ -347,7 +347,7 @@ impl Composition {
     fn request_for(&self, target: &[u8]) -> Result<Request, String> {
         let page = &self.page;
         let host = page.host.as_deref().unwrap_or_default();
-        let (path, query) = same_origin_target(target, page.is_https(), host, &page.path_as_sent)
+        let (path, query) = same_origin_target(target, page.is_https(), host, &page.encoded_path)
             .ok_or("it is not at the origin of the page")?;
         let written = match query {
             Some(query) => [&path[..], b"?", &query[..]].concat(),
@@ -457,7 +457,7 @@ impl Composition {
 
     /// A part that has started is incomplete, so the page is too.
     fn broke_off(&self, why: &str) -> Result<(), Stopped> {
-        let page = self.page.path_as_sent.escape_ascii();
+        let page = self.page.encoded_path.escape_ascii();
         let message = format!("{page} ends within a part: {why}");
         self.of_core.server.log(Level::Warning, "a part of a page", &message);
         Err(Stopped::NoPart)

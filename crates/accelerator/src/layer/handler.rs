@@ -54,11 +54,11 @@ impl Handler for AcceleratedOfCore {
 /// path differently (path parameters of servlet containers). If its response were stored under the sent path,
 /// it would be found without applying the rules.
 fn means_another_path(request: &Request) -> bool {
-    if memchr::memchr(b';', &request.path_as_sent).is_none() {
+    if memchr::memchr(b';', &request.encoded_path).is_none() {
         return false;
     }
-    let mut normal = Vec::with_capacity(request.path_as_sent.len());
-    normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
+    let mut normal = Vec::with_capacity(request.encoded_path.len());
+    normalise_path(&request.encoded_path, &mut normal).is_err() || request.path != normal
 }
 
 /// Whether the server has authenticated the client. The program may then send each client another answer.
@@ -114,7 +114,7 @@ impl AcceleratedOfCore {
     fn facts(&self, request: &Request, query_content: Option<Bytes>) -> LookupFacts {
         let policy = &*self.route.policy;
         let mut key = Vec::with_capacity(128);
-        key::write(&self.target(request, &request.path_as_sent, request.query.as_deref()), policy, &mut key);
+        key::write(&self.target(request, &request.encoded_path, request.query.as_deref()), policy, &mut key);
         let received = RequestFields(&request.received);
         let epoch = |key: &[u8]| self.route.accelerator.store.query_epoch(hash_of(key));
         if policy.key.is_some() || !policy.key_of_origin.is_empty() {
@@ -547,10 +547,10 @@ impl AcceleratedOfCore {
         let answer_fields = fields::FieldText(&answer.fields);
         let host = request.host.as_deref().unwrap_or_default();
         let own = answer_fields.first("content-location").and_then(|location| {
-            same_origin_target(location, request.is_https(), host, &request.path_as_sent)
+            same_origin_target(location, request.is_https(), host, &request.encoded_path)
         });
         let names_itself = own.is_some_and(|(path, query)| {
-            path == *request.path_as_sent && query.as_deref() == request.query.as_deref()
+            path == *request.encoded_path && query.as_deref() == request.query.as_deref()
         });
         let says_how_long = answer_fields.has("expires") || answer_fields.has("cache-control");
         let body: Option<Vec<_>> = answer
@@ -595,13 +595,13 @@ impl AcceleratedOfCore {
             key::write(&self.target(request, path, query), policy, &mut key);
             key
         };
-        let mut keys = vec![key_of(&request.path_as_sent, request.query.as_deref())];
+        let mut keys = vec![key_of(&request.encoded_path, request.query.as_deref())];
         let host = request.host.as_deref().unwrap_or_default();
         for (name, value) in fields::lines(answer_fields) {
             let names_other = ["location", "content-location"];
             if names_other.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
                 && let Some((path, query)) =
-                    same_origin_target(value, request.is_https(), host, &request.path_as_sent)
+                    same_origin_target(value, request.is_https(), host, &request.encoded_path)
             {
                 keys.push(key_of(&path, query.as_deref()));
             }

@@ -563,7 +563,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         received: Rc::new(ReceivedHead { head, buffer: buffer.into() }),
         protocol: Protocol::Http11,
         path: path.clone(),
-        path_as_sent: path,
+        encoded_path: path,
         query: None,
         host: Some(Bytes::from_static(b"a")),
         site: 0,

@@ -124,7 +124,7 @@ pub struct Rewritten {
     /// The path in its normal form.
     pub path: Bytes,
     /// The same path written again, as other servers receive it.
-    pub path_as_sent: Bytes,
+    pub encoded_path: Bytes,
     /// The query.
     pub query: Option<Bytes>,
 }
@@ -328,7 +328,7 @@ fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<Rewritten> {
     let read = PathRules::USUAL.read(target).ok()?;
     Some(Rewritten {
         path: read.judged.into(),
-        path_as_sent: read.written.into(),
+        encoded_path: read.written.into(),
         query: query.map(Bytes::from),
     })
 }

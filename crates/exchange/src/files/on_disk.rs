@@ -36,7 +36,7 @@ pub async fn answer(
         request: &found.request,
         head: &found.request.received.head,
         buffer: &found.request.received.buffer,
-        path: &found.request.path_as_sent,
+        path: &found.request.encoded_path,
         query: found.request.query.as_deref(),
         form,
     };

@@ -84,7 +84,7 @@ pub fn begin(
     }
     let sent = received.share(path);
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
-    let Paths { judged: path, written: path_as_sent, received } =
+    let Paths { judged: path, written: encoded_path, received } =
         paths(snapshot.sites[site].config.path_rules(), sent, received)?;
     let fields = HeadFields { head: &received.head, buffer: &received.buffer };
     let client = client_of(snapshot, arrival.peer, &fields);
@@ -92,7 +92,7 @@ pub fn begin(
     let details = RequestDetails {
         protocol: arrival.protocol,
         path,
-        path_as_sent,
+        encoded_path,
         query,
         host,
         site,

@@ -94,8 +94,8 @@ impl From<Answer> for ExchangeAnswer {
 }
 
 /// The status for an invalid path.
-fn path_status(path_as_sent: &[u8]) -> u16 {
-    match normalise_path(path_as_sent, &mut Vec::new()) {
+fn path_status(encoded_path: &[u8]) -> u16 {
+    match normalise_path(encoded_path, &mut Vec::new()) {
         Err(PathError::EncodedSlash) => 404,
         _ => 400,
     }
@@ -228,7 +228,7 @@ async fn step(
     let site = request.site;
     progress.at(snapshot, site, None);
     if request.path.is_empty() {
-        let answer = Answer::error(path_status(&request.path_as_sent));
+        let answer = Answer::error(path_status(&request.encoded_path));
         let mut answer = finish(core, snapshot, &request, site, form, answer).await;
         let rules = snapshot.sites[site].rules.as_ref();
         if let Some(policy) = rules.and_then(SiteRules::policy) {
@@ -276,7 +276,7 @@ async fn step(
         }
     }
     let mut resolved = rules.resolve(&view);
-    if rules.resolves_otherwise(&resolved, &view, &original.path_as_sent) {
+    if rules.resolves_otherwise(&resolved, &view, &original.encoded_path) {
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
@@ -437,7 +437,7 @@ async fn apply_rules(
     }
     if let Some(rewritten) = resolved.rewritten.take() {
         request.path = rewritten.path;
-        request.path_as_sent = rewritten.path_as_sent;
+        request.encoded_path = rewritten.encoded_path;
         request.query = rewritten.query;
     } else if let Outcome::Files { root } = resolved.outcome
         && rules.lacks_slash(&view)
@@ -452,7 +452,7 @@ async fn apply_rules(
         if let Some(file) = site_files::tried_file(snapshot, site, route, &now) {
             resolved.outcome = Outcome::Files { root: route.root };
             request.path = file.path;
-            request.path_as_sent = file.path_as_sent;
+            request.encoded_path = file.encoded_path;
         }
     }
     if !add_place_fields(rules, &mut request) || !browser.pass_nonce(snapshot, rules, resolved, &mut request)
@@ -939,7 +939,7 @@ fn file_request<'a>(
         request,
         head: &request.received.head,
         buffer: &request.received.buffer,
-        path: &request.path_as_sent,
+        path: &request.encoded_path,
         query: request.query.as_deref(),
         form,
     }

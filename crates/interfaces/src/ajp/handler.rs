@@ -72,7 +72,7 @@ impl Handler for ContainersOfCore {
 
 impl ContainersOfCore {
     async fn answer(&self, mut request: Request) -> Handled {
-        let Ok(path) = ServletPath::of(&request.path_as_sent) else {
+        let Ok(path) = ServletPath::of(&request.encoded_path) else {
             return Handled::Answer(Answer::error(400));
         };
         // The container will see another path than the one that routes and access rules have judged.
@@ -155,7 +155,7 @@ impl ContainersOfCore {
     fn owner(&self, request: &Request) -> Option<Owner> {
         let sessions = self.settings.sessions.as_ref()?;
         let routes: Vec<&str> = self.settings.group.backends.iter().map(|backend| &*backend.route).collect();
-        let index = sessions.owner(&request.received, &request.path_as_sent, &routes)?;
+        let index = sessions.owner(&request.received, &request.encoded_path, &routes)?;
         Some(Owner { index, is_only: sessions.is_binding })
     }
 }

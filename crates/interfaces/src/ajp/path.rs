@@ -28,10 +28,10 @@ impl ServletPath {
     ///
     /// # Errors
     /// The path could mean one thing to the server and another to the container.
-    pub fn of(path_as_sent: &[u8]) -> Result<ServletPath, Ambiguous> {
-        let segments = path_as_sent.strip_prefix(b"/").ok_or(Ambiguous)?.split(|&byte| byte == b'/');
+    pub fn of(encoded_path: &[u8]) -> Result<ServletPath, Ambiguous> {
+        let segments = encoded_path.strip_prefix(b"/").ok_or(Ambiguous)?.split(|&byte| byte == b'/');
         let segments: Vec<(&[u8], &[u8])> = segments.map(split_parameters).collect();
-        let mut bare = Vec::with_capacity(path_as_sent.len());
+        let mut bare = Vec::with_capacity(encoded_path.len());
         for (name, _) in &segments {
             bare.push(b'/');
             bare.extend_from_slice(name);
@@ -41,7 +41,7 @@ impl ServletPath {
         if path.contains(&b'\\') {
             return Err(Ambiguous);
         }
-        let uri = if bare.len() == path_as_sent.len() {
+        let uri = if bare.len() == encoded_path.len() {
             encoded(&path)
         } else {
             with_parameters(&segments).ok_or(Ambiguous)?

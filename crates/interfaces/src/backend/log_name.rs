@@ -17,7 +17,7 @@ pub struct RequestLogName {
 impl RequestLogName {
     /// The name of this request.
     pub fn of(request: &Request) -> RequestLogName {
-        let (received, path) = (request.received.clone(), request.path_as_sent.clone());
+        let (received, path) = (request.received.clone(), request.encoded_path.clone());
         RequestLogName { received, path, id: request.id.clone() }
     }
 }

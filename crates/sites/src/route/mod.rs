@@ -493,12 +493,12 @@ impl SiteRules {
         &self,
         resolved: &Resolved<'_>,
         request: &RequestView<'_>,
-        path_as_sent: &[u8],
+        encoded_path: &[u8],
     ) -> bool {
-        if memchr::memmem::find(path_as_sent, b"//").is_none() {
+        if memchr::memmem::find(encoded_path, b"//").is_none() {
             return false;
         }
-        let as_counted = decoded(path_as_sent);
+        let as_counted = decoded(encoded_path);
         let other = self.resolve(&RequestView { path: &as_counted, ..*request });
         let is_same_login = |(one, other): (&&Arc<Login>, &&Arc<Login>)| Arc::ptr_eq(one, other);
         let is_same_crawlers = |(one, other): (&&Arc<Crawlers>, &&Arc<Crawlers>)| Arc::ptr_eq(one, other);

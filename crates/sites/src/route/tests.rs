@@ -32,7 +32,7 @@ fn rules(text: &str) -> SiteRules {
 /// The outcome of the rules for a path, as one line.
 fn resolve(rules: &SiteRules, path: &str) -> String {
     let resolved = rules.resolve(&RequestView::example(path));
-    let path = resolved.rewritten.as_ref().map_or(path.as_bytes(), |new| &new.path_as_sent);
+    let path = resolved.rewritten.as_ref().map_or(path.as_bytes(), |new| &new.encoded_path);
     let path = String::from_utf8_lossy(path).into_owned();
     match &resolved.outcome {
         Outcome::Files { root: None } => format!("file {path}"),
@@ -521,7 +521,7 @@ proptest! {
             let resolved = rules.resolve(&request);
             if let Some(new) = &resolved.rewritten {
                 let mut again = Vec::new();
-                prop_assert_eq!(normalise_path(&new.path_as_sent, &mut again), Ok(()));
+                prop_assert_eq!(normalise_path(&new.encoded_path, &mut again), Ok(()));
                 prop_assert_eq!(&again, &new.path);
             }
             if let Outcome::Redirect { location, .. } = &resolved.outcome {

@@ -178,7 +178,7 @@ impl ResolvedInclude {
         // A program is requested through the routes again, with the original path.
         if let (Some(rewritten), IncludeTarget::Files { .. }) = (rewritten, self.to) {
             self.request.path = rewritten.path;
-            self.request.path_as_sent = rewritten.path_as_sent;
+            self.request.encoded_path = rewritten.encoded_path;
             self.request.query = rewritten.query;
         }
     }

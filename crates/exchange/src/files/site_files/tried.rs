@@ -26,7 +26,7 @@ pub fn tried_file(
         // A directory requested without its slash: the file handler redirects the client.
         if is_directory && *file.path == [request.path, b"/"].concat() {
             file.path = file.path.slice(..file.path.len() - 1);
-            file.path_as_sent = file.path_as_sent.slice(..file.path_as_sent.len() - 1);
+            file.encoded_path = file.encoded_path.slice(..file.encoded_path.len() - 1);
         }
         Some(file)
     })
