@@ -138,7 +138,7 @@ fn written_forms(text: &str, is_prefix: bool) -> Vec<String> {
     }
     let mut forms = Vec::new();
     for rules in [PathRules::USUAL, PathRules { keep_slashes: true, ..PathRules::USUAL }] {
-        let written = rules.read(path.as_bytes()).ok().and_then(|read| String::from_utf8(read.written).ok());
+        let written = rules.read(path.as_bytes()).ok().and_then(|read| String::from_utf8(read.encoded).ok());
         if let Some(written) = written {
             let form = format!("{before}{written}{query}");
             if !forms.contains(&form) {

@@ -404,13 +404,13 @@ impl Request {
         let read = PathRules::USUAL.read(parts.next().unwrap_or_default()).ok()?;
         let query = parts.next().map(Bytes::copy_from_slice);
         let (mark, text) = query.as_deref().map_or((&b""[..], &b""[..]), |query| (b"?", query));
-        let written = [&read.written[..], mark, text].concat();
+        let written = [&read.encoded[..], mark, text].concat();
         let builder = HeadBuilder::new(b"GET", &written, Limits::NONE);
         let fields = self.received.fields().filter(|(name, _)| !is_of_one_request(name));
         let details = RequestDetails {
             received: Rc::new(ReceivedHead::build(builder, fields)?),
-            path: read.judged.into(),
-            encoded_path: read.written.into(),
+            path: read.decoded.into(),
+            encoded_path: read.encoded.into(),
             query,
             depth: self.depth + 1,
             ..RequestDetails::clone(self)

@@ -25,9 +25,9 @@ pub struct PathRules {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadPath {
     /// What rules judge: decoded, without dot segments and repeated slashes; [`ESCAPED_SLASH`] for `%2F`.
-    pub judged: Vec<u8>,
+    pub decoded: Vec<u8>,
     /// The form that is sent on: only the bytes that must be escaped are escaped, with digits in upper case.
-    pub written: Vec<u8>,
+    pub encoded: Vec<u8>,
 }
 
 impl PathRules {
@@ -41,8 +41,8 @@ impl PathRules {
     pub fn read(self, path: &[u8]) -> Result<ReadPath, PathError> {
         let [b'/', rest @ ..] = path else { return Err(PathError::ForbiddenByte) };
         let mut reader = Reader { read: ReadPath::default(), rules: self, kept: false, moved: false };
-        reader.read.judged.reserve(path.len());
-        reader.read.written.reserve(path.len() + 8);
+        reader.read.decoded.reserve(path.len());
+        reader.read.encoded.reserve(path.len() + 8);
         reader.push(b'/', b"/");
         let mut bytes = rest.iter();
         while let Some(&byte) = bytes.next() {
@@ -59,7 +59,7 @@ impl PathRules {
             }
         }
         reader.end_segment(false)?;
-        if is_ambiguous(&reader.read.judged) {
+        if is_ambiguous(&reader.read.decoded) {
             return Err(PathError::Ambiguous);
         }
         Ok(reader.read)
@@ -76,9 +76,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn push(&mut self, judged: u8, written: &[u8]) {
-        self.read.judged.push(judged);
-        self.read.written.extend_from_slice(written);
+    fn push(&mut self, decoded: u8, encoded: &[u8]) {
+        self.read.decoded.push(decoded);
+        self.read.encoded.extend_from_slice(encoded);
     }
 
     fn push_escaped(&mut self, byte: u8) -> Result<(), PathError> {
@@ -94,25 +94,25 @@ impl Reader {
     }
 
     fn end_segment(&mut self, slash_follows: bool) -> Result<(), PathError> {
-        let segment = self.read.judged.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let segment = self.read.decoded.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let is_empty = segment.is_empty();
         self.moved |= segment == b"." || segment == b"..";
         self.kept |= is_empty && slash_follows && self.rules.keep_slashes;
         // A reader that counts repeated slashes resolves a dot segment differently. Two slashes at the
         // beginning can be read as the name of a server.
-        if self.kept && (self.moved || self.read.judged.len() == 1) {
+        if self.kept && (self.moved || self.read.decoded.len() == 1) {
             return Err(PathError::Ambiguous);
         }
         if is_empty && slash_follows && self.kept {
-            self.read.written.push(b'/');
+            self.read.encoded.push(b'/');
             return Ok(());
         }
-        end_segment(&mut self.read.judged, slash_follows)?;
+        end_segment(&mut self.read.decoded, slash_follows)?;
         if self.kept {
-            self.read.written.extend_from_slice(if slash_follows { b"/" } else { b"" });
+            self.read.encoded.extend_from_slice(if slash_follows { b"/" } else { b"" });
             return Ok(());
         }
-        end_segment(&mut self.read.written, slash_follows)
+        end_segment(&mut self.read.encoded, slash_follows)
     }
 }
 
@@ -146,14 +146,14 @@ pub fn append_escaped(path: &[u8], stays: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a judged path contains an escaped slash, tab or line end, which not every handler understands.
-pub fn needs_escapes(judged: &[u8]) -> bool {
-    judged.iter().any(|&byte| byte < b' ')
+/// Whether a decoded path contains an escaped slash, tab or line end, which not every handler understands.
+pub fn needs_escapes(decoded: &[u8]) -> bool {
+    decoded.iter().any(|&byte| byte < b' ')
 }
 
-/// Whether one reader of a judged path finds a dot segment where another finds none, or finds other
+/// Whether one reader of a decoded path finds a dot segment where another finds none, or finds other
 /// parameters than another reader.
-fn is_ambiguous(judged: &[u8]) -> bool {
+fn is_ambiguous(decoded: &[u8]) -> bool {
     let is_slash = |byte: &u8| matches!(*byte, ESCAPED_SLASH | b'\\');
     // Some readers drop tabs and line ends.
     let is_dots = |piece: &[u8]| {
@@ -162,8 +162,8 @@ fn is_ambiguous(judged: &[u8]) -> bool {
         let first = [kept.next(), kept.next(), kept.next()];
         matches!(first, [Some(b'.'), None | Some(b'.'), None])
     };
-    features(judged) != 0
-        && judged.split(|&byte| byte == b'/').any(|segment| {
+    features(decoded) != 0
+        && decoded.split(|&byte| byte == b'/').any(|segment| {
             let parameters = memchr(b';', segment).map_or(&[][..], |begin| &segment[begin..]);
             parameters.iter().any(is_slash) || segment.split(is_slash).any(is_dots)
         })
@@ -179,9 +179,9 @@ const BACKSLASH: u8 = 2;
 const PARAMETERS: u8 = 4;
 const DROPPED: u8 = 8;
 
-/// Which parts of a judged path can be read in two ways.
-fn features(judged: &[u8]) -> u8 {
-    judged.iter().fold(0, |found, &byte| {
+/// Which parts of a decoded path can be read in two ways.
+fn features(decoded: &[u8]) -> u8 {
+    decoded.iter().fold(0, |found, &byte| {
         found
             | match byte {
                 ESCAPED_SLASH => ESCAPED,
@@ -193,18 +193,18 @@ fn features(judged: &[u8]) -> u8 {
     })
 }
 
-/// The other paths that a reader may find in a judged path: an escaped slash or a backslash as a slash, a
+/// The other paths that a reader may find in a decoded path: an escaped slash or a backslash as a slash, a
 /// segment without its parameters, and each combination of these. Most paths have no other reading. Readings
 /// without parameters are left out if the handler checks the rules for them itself.
-pub fn other_readings(judged: &[u8], with_parameters: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let found = features(judged) & if with_parameters { !0 } else { !PARAMETERS };
-    (1..=found).filter(move |reading| reading & !found == 0).map(move |reading| read_as(judged, reading))
+pub fn other_readings(decoded: &[u8], with_parameters: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let found = features(decoded) & if with_parameters { !0 } else { !PARAMETERS };
+    (1..=found).filter(move |reading| reading & !found == 0).map(move |reading| read_as(decoded, reading))
 }
 
-fn read_as(judged: &[u8], reading: u8) -> Vec<u8> {
-    let mut out: Vec<u8> = Vec::with_capacity(judged.len());
+fn read_as(decoded: &[u8], reading: u8) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(decoded.len());
     let mut in_parameters = false;
-    for &byte in judged {
+    for &byte in decoded {
         let byte = match byte {
             ESCAPED_SLASH if reading & ESCAPED != 0 => b'/',
             b'\\' if reading & BACKSLASH != 0 => b'/',
@@ -227,7 +227,7 @@ mod tests {
 
     fn read(rules: PathRules, path: &str) -> Result<(String, String), PathError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        rules.read(path.as_bytes()).map(|read| (text(read.judged), text(read.written)))
+        rules.read(path.as_bytes()).map(|read| (text(read.decoded), text(read.encoded)))
     }
 
     #[test]
@@ -237,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn the_written_path_is_the_judged_one() {
-        for (path, judged, written) in [
+    fn the_encoded_path_is_the_decoded_one() {
+        for (path, decoded, encoded) in [
             ("/", "/", "/"),
             ("/a//b/", "/a/b/", "/a/b/"),
             ("/admin//../secret", "/secret", "/secret"),
@@ -255,7 +255,7 @@ mod tests {
             ("/a%09%0A%0D", "/a\t\n\r", "/a%09%0A%0D"),
             ("/a|b\"%27'", "/a|b\"''", "/a|b\"%27'"),
         ] {
-            assert_eq!(read(PathRules::USUAL, path), Ok((judged.into(), written.into())), "{path}");
+            assert_eq!(read(PathRules::USUAL, path), Ok((decoded.into(), encoded.into())), "{path}");
         }
     }
 
@@ -290,13 +290,13 @@ mod tests {
     #[test]
     fn repeated_slashes_can_be_kept() {
         let keeping = PathRules { keep_slashes: true, ..PathRules::USUAL };
-        for (path, judged, written) in [
+        for (path, decoded, encoded) in [
             ("/a//b", "/a/b", "/a//b"),
             ("/a///", "/a/", "/a///"),
             ("/a/b/", "/a/b/", "/a/b/"),
             ("/x/../a", "/a", "/a"),
         ] {
-            assert_eq!(read(keeping, path), Ok((judged.into(), written.into())), "{path}");
+            assert_eq!(read(keeping, path), Ok((decoded.into(), encoded.into())), "{path}");
         }
         for path in ["//a", "/a//../b", "/a/../b//c", "/a//b/.", "///"] {
             assert_eq!(read(keeping, path), Err(PathError::Ambiguous), "{path}");
@@ -307,7 +307,7 @@ mod tests {
     fn readings_of_others() {
         let readings = |path: &str| {
             let read = PathRules::USUAL.read(path.as_bytes()).unwrap();
-            other_readings(&read.judged, true)
+            other_readings(&read.decoded, true)
                 .map(|path| String::from_utf8(path).unwrap())
                 .collect::<Vec<_>>()
         };
@@ -322,14 +322,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_path_is_its_own(
+        fn an_encoded_path_is_its_own(
             path in "/(/|[a-c]|\\.|;|\\\\|%2[eEfF5]|%3[bB]|%5[cC]|%0[9Aad]|\u{e9}){0,16}",
             keep_slashes: bool,
         ) {
             let rules = PathRules { keep_slashes, refuse_escapes: false };
             if let Ok(read) = rules.read(path.as_bytes()) {
-                prop_assert_eq!(rules.read(&read.written), Ok(read.clone()));
-                for reading in other_readings(&read.judged, true).chain([read.judged.clone()]) {
+                prop_assert_eq!(rules.read(&read.encoded), Ok(read.clone()));
+                for reading in other_readings(&read.decoded, true).chain([read.decoded.clone()]) {
                     let dots = |segment: &[u8]| segment == b"." || segment == b"..";
                     prop_assert!(!reading.split(|&byte| byte == b'/').any(dots));
                 }

@@ -115,7 +115,7 @@ fn settings(config: &ForwardAuthConfig, name: GroupName) -> Result<Option<(Proxy
     let Some((origin, target)) = config.target() else { return Ok(None) };
     let path = target.split('?').next().unwrap_or_default();
     let is_normal =
-        PathRules::USUAL.read(path.as_bytes()).is_ok_and(|read| *read.written == *path.as_bytes());
+        PathRules::USUAL.read(path.as_bytes()).is_ok_and(|read| *read.encoded == *path.as_bytes());
     if !is_normal {
         return Err(format!("'forward_auth.url': the path {path:?} is not in its normal form"));
     }

@@ -110,10 +110,10 @@ impl Origin {
             }
             _ => return None,
         };
-        let judged = rules.read(path).ok()?.judged;
+        let decoded = rules.read(path).ok()?.decoded;
         // An escaped slash, or a control byte.
-        let is_doubtful = needs_escapes(&judged) || judged.contains(&0x7f) || judged.contains(&b'\\');
-        (!is_doubtful).then_some(Place::Here(judged))
+        let is_doubtful = needs_escapes(&decoded) || decoded.contains(&0x7f) || decoded.contains(&b'\\');
+        (!is_doubtful).then_some(Place::Here(decoded))
     }
 
     fn is_same(&self, scheme: &[u8], authority: &[u8]) -> bool {

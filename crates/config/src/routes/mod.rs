@@ -327,8 +327,8 @@ impl Route {
 fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<Rewritten> {
     let read = PathRules::USUAL.read(target).ok()?;
     Some(Rewritten {
-        path: read.judged.into(),
-        encoded_path: read.written.into(),
+        path: read.decoded.into(),
+        encoded_path: read.encoded.into(),
         query: query.map(Bytes::from),
     })
 }

@@ -84,7 +84,7 @@ pub fn begin(
     }
     let sent = received.share(path);
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
-    let Paths { judged: path, written: encoded_path, received } =
+    let Paths { decoded: path, encoded: encoded_path, received } =
         paths(snapshot.sites[site].config.path_rules(), sent, received)?;
     let fields = HeadFields { head: &received.head, buffer: &received.buffer };
     let client = client_of(snapshot, arrival.peer, &fields);
@@ -153,23 +153,24 @@ fn target_of(received: &ReceivedHead) -> Result<Target<'_>, Answer> {
 
 /// The path that rules judge, the normalised path, and the head that contains it.
 struct Paths {
-    judged: Bytes,
-    written: Bytes,
+    decoded: Bytes,
+    encoded: Bytes,
     received: Rc<ReceivedHead>,
 }
 
-/// Reads the path. `judged` is empty if the path is refused; the refusal follows later, with the site's page.
+/// Reads the path. `decoded` is empty if the path is refused; the refusal follows later, with the page of the
+/// site.
 fn paths(rules: PathRules, sent: Bytes, received: Rc<ReceivedHead>) -> Result<Paths, Answer> {
     if is_plain_path(&sent) {
-        return Ok(Paths { judged: sent.clone(), written: sent, received });
+        return Ok(Paths { decoded: sent.clone(), encoded: sent, received });
     }
-    let Ok(ReadPath { judged, written }) = rules.read(&sent) else {
-        return Ok(Paths { judged: Bytes::new(), written: sent, received });
+    let Ok(ReadPath { decoded, encoded }) = rules.read(&sent) else {
+        return Ok(Paths { decoded: Bytes::new(), encoded: sent, received });
     };
-    let judged = Bytes::from(judged);
-    if *written == *sent {
-        return Ok(Paths { judged, written: sent, received });
+    let decoded = Bytes::from(decoded);
+    if *encoded == *sent {
+        return Ok(Paths { decoded, encoded: sent, received });
     }
-    let received = received.with_path(&sent, &written).ok_or_else(|| Answer::error(400))?;
-    Ok(Paths { judged, written: written.into(), received: Rc::new(received) })
+    let received = received.with_path(&sent, &encoded).ok_or_else(|| Answer::error(400))?;
+    Ok(Paths { decoded, encoded: encoded.into(), received: Rc::new(received) })
 }

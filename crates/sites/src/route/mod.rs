@@ -652,9 +652,9 @@ fn open_authorities(site: &SiteConfig, origins: &OriginGroups) -> Result<Authori
 }
 
 /// A path without its escapes, and with its repeated slashes.
-fn decoded(written: &[u8]) -> Vec<u8> {
-    let read = |segment: &[u8]| PathRules::USUAL.read(&[b"/", segment].concat()).unwrap_or_default().judged;
-    let segments = written.split(|&byte| byte == b'/').skip(1);
+fn decoded(encoded: &[u8]) -> Vec<u8> {
+    let read = |segment: &[u8]| PathRules::USUAL.read(&[b"/", segment].concat()).unwrap_or_default().decoded;
+    let segments = encoded.split(|&byte| byte == b'/').skip(1);
     segments.flat_map(|segment| if segment.is_empty() { b"/".to_vec() } else { read(segment) }).collect()
 }
 
