@@ -12,7 +12,7 @@ use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::AnswerFacts;
 use touchstone_observe::request_id::RequestId;
 
-pub use crate::answered::{AnsweredRequest, Origin};
+pub use crate::answered::{AnsweredRequest, ClientConnection};
 use crate::answered::{canonical, known};
 use crate::spans;
 use touchstone_exchange::core::CoreState;
@@ -21,7 +21,7 @@ use touchstone_exchange::core::cache_lookup::HitRoute;
 /// Counts and logs a request.
 pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
     let AnsweredRequest { received, progress, table, started, .. } = account;
-    let protocol = account.origin.protocol;
+    let protocol = account.connection.protocol;
     let (site, route) = (progress.facts.site(), progress.facts.route());
     state.metrics.answered(&AnswerFacts {
         table,
@@ -38,23 +38,24 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
     if !state.log.is_on() {
         return;
     }
-    let AnsweredRequest { origin, .. } = account;
-    let id = progress.facts.id().clone().or_else(|| request_id(state, origin.peer, fields.as_ref()));
-    let client_behind = account.client.filter(|client| Some(*client) != origin.peer.map(canonical));
+    let AnsweredRequest { connection, .. } = account;
+    let id = progress.facts.id().clone().or_else(|| request_id(state, connection.peer, fields.as_ref()));
+    let client_behind = account.client.filter(|client| Some(*client) != connection.peer.map(canonical));
     let (text, line, hidden);
     let client = match client_behind {
         Some(client) => {
             text = client_name(client);
             &text
         }
-        None => client_text(origin.peer_text, origin.peer),
+        None => client_text(connection.peer_text, connection.peer),
     };
     let mut record = match (received, &fields) {
         (Some((head, buffer)), Some(fields)) => record(client, head, buffer, fields),
         _ => Record { client, request_line: account.unread_line, ..Record::default() },
     };
-    if is_multiplexed(origin.protocol) && !record.request_line.is_empty() {
-        (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
+    if is_multiplexed(connection.protocol) && !record.request_line.is_empty() {
+        (line, record.version) =
+            (line_of(record.request_line, connection.protocol), connection.protocol.text());
         record.request_line = &line;
     }
     if progress.facts.hides_query() {
@@ -78,7 +79,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
             duration_us: microseconds_since(started),
             request_id: id.as_ref().map(RequestId::as_bytes),
             trace_ids: trace.as_ref(),
-            tls: origin.tls.map(tls_record),
+            tls: connection.tls.map(tls_record),
             site: known(&labels.site),
             route: known(&labels.route),
             handler: progress.facts.handler(),
@@ -91,12 +92,18 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
 /// Counts and logs a GET of HTTP/1 that was answered with 200 straight from a cache. Its head is that in
 /// `state.head`, of `bytes`.
 #[inline]
-pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_bytes: u64, bytes: &[u8]) {
-    state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    let may_record = may_record_hit(state, origin.peer);
+pub fn note_hit(
+    state: &mut CoreState,
+    connection: ClientConnection<'_>,
+    of: HitRoute,
+    body_bytes: u64,
+    bytes: &[u8],
+) {
+    state.metrics.hit(of.site, of.route, connection.protocol, body_bytes, of.is_accelerated);
+    let may_record = may_record_hit(state, connection.peer);
     if may_record || state.log.is_on() {
         let head = std::mem::take(&mut state.head);
-        show_hit(state, origin, of, body_bytes, (&head, bytes), may_record);
+        show_hit(state, connection, of, body_bytes, (&head, bytes), may_record);
         state.head = head;
     }
 }
@@ -105,17 +112,17 @@ pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_by
 #[inline]
 pub fn note_stream_hit(
     state: &mut CoreState,
-    origin: Origin<'_>,
+    connection: ClientConnection<'_>,
     of: HitRoute,
     body_bytes: u64,
     received: impl FnOnce() -> HeadBuilder,
 ) {
-    state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    let may_record = may_record_hit(state, origin.peer);
+    state.metrics.hit(of.site, of.route, connection.protocol, body_bytes, of.is_accelerated);
+    let may_record = may_record_hit(state, connection.peer);
     if (may_record || state.log.is_on())
         && let (head, buffer, Ok(())) = received().finish()
     {
-        show_hit(state, origin, of, body_bytes, (&head, &buffer), may_record);
+        show_hit(state, connection, of, body_bytes, (&head, &buffer), may_record);
     }
 }
 
@@ -130,14 +137,14 @@ fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
 /// Records the span of a hit, if it is traced, and logs it.
 fn show_hit(
     state: &mut CoreState,
-    origin: Origin<'_>,
+    connection: ClientConnection<'_>,
     of: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
     may_record: bool,
 ) {
     let trace = match may_record {
-        true => spans::record_hit(state, &origin, of, body_bytes, (head, buffer)),
+        true => spans::record_hit(state, &connection, of, body_bytes, (head, buffer)),
         false => None,
     };
     if !state.log.is_on() {
@@ -148,19 +155,20 @@ fn show_hit(
     let user = admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()));
     let claims = admitted.identity.as_deref();
     let fields = HeadFields { head, buffer };
-    let id = request_id(state, origin.peer, Some(&fields));
+    let id = request_id(state, connection.peer, Some(&fields));
     let (text, line);
     let gate = &state.snapshot.connection_gate;
-    let client = match origin.peer {
+    let client = match connection.peer {
         Some(peer) if gate.trusts_fields_of(peer.ip()) => {
             text = client_name(gate.client(peer.ip(), &fields));
             &text
         }
-        peer => client_text(origin.peer_text, peer),
+        peer => client_text(connection.peer_text, peer),
     };
     let mut record = record(client, head, buffer, &fields);
-    if is_multiplexed(origin.protocol) {
-        (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
+    if is_multiplexed(connection.protocol) {
+        (line, record.version) =
+            (line_of(record.request_line, connection.protocol), connection.protocol.text());
         record.request_line = &line;
     }
     let labels = state.snapshot.route_table.labels_of(Some(site), route);
@@ -173,7 +181,7 @@ fn show_hit(
             duration_us: state.received_at.map_or(0, microseconds_since),
             request_id: id.as_ref().map(RequestId::as_bytes),
             trace_ids: trace.as_ref(),
-            tls: origin.tls.map(tls_record),
+            tls: connection.tls.map(tls_record),
             site: known(&labels.site),
             route: known(&labels.route),
             handler: "cache",

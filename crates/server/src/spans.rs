@@ -15,7 +15,7 @@ use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::TraceIds;
 use touchstone_telemetry::{SamplingInput, ServerFacts, record_server_span};
 
-use crate::answered::{AnsweredRequest, Origin, canonical, known};
+use crate::answered::{AnsweredRequest, ClientConnection, canonical, known};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::HitRoute;
 
@@ -35,7 +35,7 @@ pub fn record_answered(
         let sampling_input = SamplingInput {
             site: facts.site().filter(|_| is_present),
             route: facts.route(),
-            is_from_proxy: is_from_proxy(state, &account.origin),
+            is_from_proxy: is_from_proxy(state, &account.connection),
         };
         decide(state, sampling_input, account.received)
     })?;
@@ -51,7 +51,7 @@ pub fn record_answered(
             started: account.started,
             client: account.client,
         };
-        record(state, &trace, &account.origin, about, account.received, fields);
+        record(state, &trace, &account.connection, about, account.received, fields);
     }
     Some(TraceIds::new(trace.trace_id, trace.span_id))
 }
@@ -60,13 +60,13 @@ pub fn record_answered(
 #[cold]
 pub fn record_hit(
     state: &mut CoreState,
-    origin: &Origin<'_>,
+    connection: &ClientConnection<'_>,
     HitRoute { site, route, is_accelerated, .. }: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
 ) -> Option<TraceIds> {
     let sampling_input =
-        SamplingInput { site: Some(site), route, is_from_proxy: is_from_proxy(state, origin) };
+        SamplingInput { site: Some(site), route, is_from_proxy: is_from_proxy(state, connection) };
     let trace = decide(state, sampling_input, Some((head, buffer)))?;
     let fields = HeadFields { head, buffer };
     let gate = &state.snapshot.connection_gate;
@@ -80,9 +80,9 @@ pub fn record_hit(
         status: 200,
         body_bytes,
         started: state.received_at.unwrap_or_else(Instant::now),
-        client: origin.peer.map(|peer| gate.client(peer.ip(), &fields)),
+        client: connection.peer.map(|peer| gate.client(peer.ip(), &fields)),
     };
-    record(state, &trace, origin, about, Some((head, buffer)), Some(&fields));
+    record(state, &trace, connection, about, Some((head, buffer)), Some(&fields));
     Some(TraceIds::new(trace.trace_id, trace.span_id))
 }
 
@@ -101,24 +101,24 @@ struct About<'a> {
 fn record(
     state: &CoreState,
     trace: &RequestTrace,
-    origin: &Origin<'_>,
+    connection: &ClientConnection<'_>,
     about: About<'_>,
     received: Option<(&RequestHead, &[u8])>,
     fields: Option<&HeadFields<'_>>,
 ) {
     let gate = &state.snapshot.connection_gate;
-    let peer = origin.peer.map(|peer| peer.ip());
-    let is_tls = origin.tls.is_some();
+    let peer = connection.peer.map(|peer| peer.ip());
+    let is_tls = connection.tls.is_some();
     let part = |of: fn(&RequestHead) -> touchstone_http::request::Span| {
         received.map_or(&b""[..], |(head, buffer)| of(head).of(buffer))
     };
     let facts = ServerFacts {
-        protocol: origin.protocol,
+        protocol: connection.protocol,
         method: part(|head| head.method_span),
         target: part(|head| head.target),
         host: received.and_then(|(head, buffer)| head.host.map(|host| host.of(buffer))),
         is_tls: fields.map_or(is_tls, |fields| gate.is_secure(peer, fields, is_tls)),
-        client: about.client.or(origin.peer.map(canonical)),
+        client: about.client.or(connection.peer.map(canonical)),
         user_agent: received.and_then(|(head, buffer)| head.value(buffer, KnownField::UserAgent)),
         site: about.site,
         route: about.route,
@@ -144,6 +144,6 @@ fn decide(
     state.tracer.as_mut()?.record_hit(sampling_input, fields, &mut state.request_ids)
 }
 
-fn is_from_proxy(state: &CoreState, origin: &Origin<'_>) -> bool {
-    origin.peer.is_some_and(|peer| state.snapshot.connection_gate.trusts_fields_of(peer.ip()))
+fn is_from_proxy(state: &CoreState, connection: &ClientConnection<'_>) -> bool {
+    connection.peer.is_some_and(|peer| state.snapshot.connection_gate.trusts_fields_of(peer.ip()))
 }

@@ -231,7 +231,7 @@ impl Connection {
         self.requests += 1;
         let received = std::mem::take(&mut state.head);
         let request = AnsweredRequest {
-            origin: self.origin(protocol_of(&received)),
+            connection: self.client_connection(protocol_of(&received)),
             received: Some((&received, bytes)),
             unread_line: &[],
             table: &ready_answer.snapshot.route_table,

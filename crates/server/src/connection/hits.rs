@@ -131,7 +131,7 @@ impl Connection {
         if state.needs_facts() {
             self.tls_facts();
         }
-        accounting::note_hit(state, self.origin(protocol), of, body_bytes, bytes);
+        accounting::note_hit(state, self.client_connection(protocol), of, body_bytes, bytes);
         CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
     }
 
@@ -196,7 +196,7 @@ impl Connection {
         let client = self.peer.address.map(|peer| state.snapshot.connection_gate.client(peer.ip(), &fields));
         let table = state.snapshot.route_table.clone();
         let request = AnsweredRequest {
-            origin: self.origin(protocol_of(&head)),
+            connection: self.client_connection(protocol_of(&head)),
             received: Some((&head, bytes)),
             unread_line: &[],
             table: &table,

@@ -280,7 +280,7 @@ impl Connection {
         let line_end = memchr::memchr2(b'\r', b'\n', &input).unwrap_or(input.len());
         let table = state.snapshot.route_table.clone();
         let request = AnsweredRequest {
-            origin: self.origin(Protocol::Http11),
+            connection: self.client_connection(Protocol::Http11),
             received: None,
             unread_line: &input[..line_end.min(state.limits.request_line_bytes)],
             table: &table,

@@ -260,7 +260,7 @@ impl Connection {
         self.tls_facts();
         let core = self.core.clone();
         let request = AnsweredRequest {
-            origin: self.origin(protocol_of(&received.head)),
+            connection: self.client_connection(protocol_of(&received.head)),
             received: Some((&received.head, &received.buffer)),
             unread_line: &[],
             table: &snapshot.route_table,

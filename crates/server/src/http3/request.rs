@@ -26,7 +26,7 @@ use super::body::{BodyLimits, BodyProblem, Reader, StreamItem, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
-use crate::accounting::{self, AnsweredRequest, Origin};
+use crate::accounting::{self, AnsweredRequest, ClientConnection};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
@@ -227,8 +227,8 @@ impl StreamTask<'_> {
         let received = || head_of(view, true, limits);
         let tls = state.needs_facts().then(|| connection.tls_facts());
         let mut peer_text = String::new();
-        let origin = self.origin(&mut peer_text, tls.as_deref());
-        accounting::note_stream_hit(state, origin, of, prepared.body_length() as u64, received);
+        let client_connection = self.client_connection(&mut peer_text, tls.as_deref());
+        accounting::note_stream_hit(state, client_connection, of, prepared.body_length() as u64, received);
         Some(RequestAction::Hit(section, prepared))
     }
 
@@ -394,7 +394,7 @@ impl StreamTask<'_> {
         let tls = state.needs_facts().then(|| connection.tls_facts());
         let mut peer_text = String::new();
         let request = AnsweredRequest {
-            origin: self.origin(&mut peer_text, tls.as_deref()),
+            connection: self.client_connection(&mut peer_text, tls.as_deref()),
             received: Some((&received.head, &received.buffer)),
             unread_line: &[],
             table: &self.snapshot.route_table,
@@ -408,9 +408,13 @@ impl StreamTask<'_> {
         accounting::note(state, request);
     }
 
-    fn origin<'o>(&self, peer_text: &'o mut String, tls: Option<&'o TlsFacts>) -> Origin<'o> {
+    fn client_connection<'o>(
+        &self,
+        peer_text: &'o mut String,
+        tls: Option<&'o TlsFacts>,
+    ) -> ClientConnection<'o> {
         let peer = Some(self.connection().quic.remote_address());
-        Origin { protocol: Protocol::Http3, peer, peer_text, tls }
+        ClientConnection { protocol: Protocol::Http3, peer, peer_text, tls }
     }
 }
 

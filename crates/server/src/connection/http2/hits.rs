@@ -58,7 +58,7 @@ impl Http2 {
         }
         let limits = state.limits;
         let received = || head_of(request, request.end_of_stream(), limits);
-        let origin = self.connection.origin(Protocol::Http2);
-        accounting::note_stream_hit(state, origin, of, body_bytes, received);
+        let client_connection = self.connection.client_connection(Protocol::Http2);
+        accounting::note_stream_hit(state, client_connection, of, body_bytes, received);
     }
 }

@@ -386,7 +386,7 @@ impl Http2 {
         self.connection.requests += 1;
         self.connection.tls_facts();
         let request = AnsweredRequest {
-            origin: self.connection.origin(Protocol::Http2),
+            connection: self.connection.client_connection(Protocol::Http2),
             received: Some((head, &received.buffer)),
             unread_line: &[],
             table: &snapshot.route_table,
