@@ -70,7 +70,7 @@ impl PathMatch {
         match self {
             PathMatch::Any => true,
             PathMatch::Exact(exact) => path == &**exact,
-            PathMatch::Below(begin) => path.starts_with(begin),
+            PathMatch::Below(prefix) => path.starts_with(prefix),
             PathMatch::Expression(regex) => regex.is_match(path),
         }
     }
@@ -90,7 +90,7 @@ impl PathMatch {
     pub fn captures<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
         match self {
             PathMatch::Any | PathMatch::Exact(_) => Vec::new(),
-            PathMatch::Below(begin) => vec![path.get(begin.len()..).unwrap_or_default()],
+            PathMatch::Below(prefix) => vec![path.get(prefix.len()..).unwrap_or_default()],
             PathMatch::Expression(regex) => match regex.captures(path) {
                 None => Vec::new(),
                 Some(captures) => captures

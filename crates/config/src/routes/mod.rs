@@ -155,9 +155,9 @@ impl Routes {
         for route in &routes {
             match &route.path {
                 PathMatch::Exact(path) => compiled.exact.entry(path.clone()).or_default().push(route.index),
-                PathMatch::Below(begin) => {
-                    compiled.longest_below = compiled.longest_below.max(begin.len());
-                    compiled.below.entry(begin.clone()).or_default().push(route.index);
+                PathMatch::Below(prefix) => {
+                    compiled.longest_below = compiled.longest_below.max(prefix.len());
+                    compiled.below.entry(prefix.clone()).or_default().push(route.index);
                 }
                 PathMatch::Any | PathMatch::Expression(_) => others.push(route.index),
             }
@@ -177,9 +177,9 @@ impl Routes {
     /// route's paths.
     pub fn find_below(&self, request: &RequestView<'_>) -> Option<&Route> {
         let path = [request.path, b"/"].concat();
-        let is_its_begin =
-            |route: &&Route| matches!(&route.path, PathMatch::Below(begin) if **begin == *path);
-        self.find(&RequestView { path: &path, ..*request }).filter(is_its_begin)
+        let has_that_prefix =
+            |route: &&Route| matches!(&route.path, PathMatch::Below(prefix) if **prefix == *path);
+        self.find(&RequestView { path: &path, ..*request }).filter(has_that_prefix)
     }
 
     /// All routes in their order.
@@ -265,9 +265,9 @@ impl Route {
     }
 
     /// The prefix of its paths without the slash at the end, if it has one.
-    pub fn begin(&self) -> Option<&[u8]> {
+    pub fn prefix(&self) -> Option<&[u8]> {
         match &self.path {
-            PathMatch::Below(begin) => begin.strip_suffix(b"/").filter(|begin| !begin.is_empty()),
+            PathMatch::Below(prefix) => prefix.strip_suffix(b"/").filter(|prefix| !prefix.is_empty()),
             PathMatch::Any | PathMatch::Exact(_) | PathMatch::Expression(_) => None,
         }
     }

@@ -2,13 +2,13 @@
 //! version of HTTP, and for the requests that the server makes itself.
 //!
 //! ```text
-//! begin: target -> site -> path in its normal form
+//! make_request: target -> site -> path in its normal form
 //! answer: routes and rewrites -> access rules -> handler or file -> fields and error page of the site
 //! ```
 //!
 //! | module | |
 //! |---|---|
-//! | `begin` | makes a request with its site from a received head |
+//! | `make_request` | makes a request with its site from a received head |
 //! | `answer_variables` | the values of variables in the fields of an answer |
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
@@ -24,12 +24,12 @@
 //! same time, and drops both when the client disconnects.
 
 mod answer_variables;
-mod begin;
 mod browser;
 mod core_handlers;
 mod crawlers;
 mod forward_auth;
 mod login;
+mod make_request;
 mod middleware;
 mod own_cookies;
 mod progress;
@@ -73,8 +73,8 @@ use answer_variables::AnswerVariables;
 use browser::BrowserFields;
 use middleware::Chain;
 
-pub use begin::{Arrival, begin, client_of, refuse};
 pub use core_handlers::{begin_early, handler_of};
+pub use make_request::{Arrival, client_of, make_request, refuse};
 pub use progress::Progress;
 
 /// An answer, with values for the log.

@@ -121,7 +121,8 @@ impl Connection {
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let mut feed = BodyFeed::none();
-        let answered = match steps::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
+        let answered = match steps::make_request(&snapshot, sites, arrival, received.clone(), |_| true, None)
+        {
             Ok(mut request) => {
                 request.user = answered.user;
                 request.id = progress.facts.id_text();

@@ -125,7 +125,7 @@ impl Connection {
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
-        let request = match steps::begin(snapshot, sites, arrival, received.clone(), may_serve, body) {
+        let request = match steps::make_request(snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => request,
             Err(answer) => return Some(answer.into()),
         };

@@ -280,7 +280,7 @@ impl StreamTask<'_> {
         };
         let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
-        match steps::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
+        match steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => RequestAction::Handled {
                 snapshot: state.snapshot.clone(),
                 received,

@@ -42,7 +42,7 @@ pub struct SiteRules {
     /// The program of each route.
     route_interfaces: Box<[RouteInterface]>,
     /// The prefixes of the paths of programs and of other directories, without the slash.
-    begins: FxHashSet<Box<[u8]>>,
+    prefixes: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
     /// The server that decides which requests pass.
@@ -243,11 +243,11 @@ impl SiteRules {
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
             interfaces.any(|interface| of(&**interface))
         };
-        let begins = routes.iter().flat_map(Routes::iter).filter_map(|route| {
+        let prefixes = routes.iter().flat_map(Routes::iter).filter_map(|route| {
             let is_programs = route_interfaces.get(route.index)?.interface.is_some();
-            route.begin().filter(|_| is_programs || route.is_alias).map(Box::from)
+            route.prefix().filter(|_| is_programs || route.is_alias).map(Box::from)
         });
-        let begins = begins.collect();
+        let prefixes = prefixes.collect();
         let has_programs_at_once = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
         Ok((!is_empty).then_some(SiteRules {
@@ -255,7 +255,7 @@ impl SiteRules {
             routes,
             route_gates,
             route_interfaces,
-            begins,
+            prefixes,
             has_programs_at_once,
             has_called_programs,
             authority,
@@ -520,7 +520,7 @@ impl SiteRules {
 
     /// Whether the path would match a route with a program or an alias if it had a slash at its end.
     pub fn lacks_slash(&self, request: &RequestView<'_>) -> bool {
-        self.begins.contains(request.path)
+        self.prefixes.contains(request.path)
             && self
                 .routes
                 .as_ref()

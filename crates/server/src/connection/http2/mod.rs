@@ -299,7 +299,8 @@ impl Http2 {
         };
         let sites = self.connection.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
-        let request = steps::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
+        let request =
+            steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
         Ok((request, body_end))
     }
 

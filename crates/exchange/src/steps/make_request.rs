@@ -65,7 +65,7 @@ pub fn refuse(
 /// Finds the site, and makes a request of a head. An error is the answer.
 ///
 /// `sites` are those of the address; `may_serve` returns whether the connection may be used for a host.
-pub fn begin(
+pub fn make_request(
     snapshot: &Snapshot,
     sites: Option<&ListenerSites>,
     arrival: Arrival,
