@@ -61,9 +61,12 @@ impl Said {
         };
         // The other has no upper bound.
         let policy = Policy { heuristic_maximum: u32::MAX, maximum_freshness: u32::MAX, ..Policy::default() };
-        let Ok(storable) = storing::judge(&response, &policy) else { return false };
+        let Ok(storable) = storing::decide_storage(&response, &policy) else { return false };
         let asked: RequestDirectives = request_directives(FieldText(request.as_bytes()));
-        matches!(reuse::judge(&storable.terms, &asked, false, NOW + later), Reuse::Fresh | Reuse::Stale)
+        matches!(
+            reuse::decide_reuse(&storable.terms, &asked, false, NOW + later),
+            Reuse::Fresh | Reuse::Stale
+        )
     }
 
     /// The same of the other implementation.

@@ -74,7 +74,7 @@ pub fn gate(new: &Side<'_>, old: &Side<'_>, tolerated: f64) -> Option<Gate> {
         }
     }
     let runs: Vec<Vec<f64>> = runs.into_values().collect();
-    gate::judge(&runs, tolerated)
+    gate::verdict(&runs, tolerated)
 }
 
 /// Compares two sides by each figure that both have. `noise` are two runs of one system, for the noise floor.

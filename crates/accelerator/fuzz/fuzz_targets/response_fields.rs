@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let half = bytes.len() / 2;
     let (request, response) = (FieldText(&bytes[..half]), &bytes[half..]);
     let policy = Policy::default();
-    let judged = storing::judge(
+    let decision = storing::decide_storage(
         &storing::Response {
             status: 200,
             fields: response,
@@ -25,8 +25,8 @@ fuzz_target!(|bytes: &[u8]| {
         },
         &policy,
     );
-    if let Ok(storable) = judged {
-        reuse::judge(&storable.terms, &reuse::request_directives(request), false, 2000);
+    if let Ok(storable) = decision {
+        reuse::decide_reuse(&storable.terms, &reuse::request_directives(request), false, 2000);
         let stored = stored_fields(response, &storable.left_out);
         assert!(lines(&stored).all(|(name, _)| !name.eq_ignore_ascii_case(b"connection")));
         updated_fields(&stored, response, &[]);

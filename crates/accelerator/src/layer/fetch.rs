@@ -25,7 +25,7 @@ use crate::rules::partial::{self, combine, content_range, strong_etag};
 use crate::rules::policy::{Esi, Policy, SetCookie};
 use crate::rules::reuse::is_origin_error;
 use crate::rules::storing::response_directives;
-use crate::rules::storing::{Response, Storable, Terms, judge};
+use crate::rules::storing::{Response, Storable, Terms, decide_storage};
 use crate::rules::vary;
 use crate::store::{NewObject, Object};
 
@@ -330,19 +330,19 @@ impl Fetched<'_> {
         let of_visitor = left_out_of_update(&answer.fields, policy);
         *self.own_fields.borrow_mut() = lines_named(&answer.fields, &of_visitor);
         let fields = updated_fields(object.fields(), &answer.fields, &of_visitor);
-        let mut judged = fields.clone();
+        let mut with_age = fields.clone();
         for (name, value) in lines(&answer.fields).filter(|(name, _)| name.eq_ignore_ascii_case(b"age")) {
-            append(&mut judged, name, value);
+            append(&mut with_age, name, value);
         }
-        let judgement = self.judge(object.status(), &judged, answer, &object.terms);
+        let storable = self.decide_storage(object.status(), &with_age, answer, &object.terms);
         // A field that is now only for one client may have been stored when it was for all.
-        let left_out = judgement.as_ref().map_or(&of_visitor, |storable| &storable.left_out);
+        let left_out = storable.as_ref().map_or(&of_visitor, |storable| &storable.left_out);
         let fields = stored_fields(&fields, left_out);
-        let terms = judgement.as_ref().map_or(object.terms, |storable| storable.terms);
+        let terms = storable.as_ref().map_or(object.terms, |storable| storable.terms);
         let newer = Arc::new(object.with_head(&fields, terms));
         let accelerator = &self.core.route.accelerator;
-        let is_shared = judgement.is_some();
-        match judgement {
+        let is_shared = storable.is_some();
+        match storable {
             Some(_) => _ = accelerator.store.insert(newer.clone(), self.purge_count),
             // `no-store` of this request does not affect the stored response.
             None if self.facts.directives.no_store => {}
@@ -354,7 +354,7 @@ impl Fetched<'_> {
     }
 
     /// Decides whether it is stored. `body` are the terms of the response whose body is stored with it.
-    fn judge(&self, status: u16, fields: &[u8], answer: &Answer, body: &Terms) -> Option<Storable> {
+    fn decide_storage(&self, status: u16, fields: &[u8], answer: &Answer, body: &Terms) -> Option<Storable> {
         let response_time = self.core.now();
         let response = Response {
             status,
@@ -367,12 +367,12 @@ impl Fetched<'_> {
             has_cookie: self.facts.has_cookie || body.answered_cookie,
             request_no_store: self.facts.directives.no_store,
         };
-        judge(&response, &self.core.route.policy).ok()
+        decide_storage(&response, &self.core.route.policy).ok()
     }
 
     /// The parts of an answer to be stored; `None`: it is not stored.
     fn draft(&self, answer: &Answer) -> Option<Draft> {
-        let storable = self.judge(answer.status, &answer.fields, answer, &Terms::default())?;
+        let storable = self.decide_storage(answer.status, &answer.fields, answer, &Terms::default())?;
         let policy = &*self.core.route.policy;
         let is_bytes = |part: &BodyPart| matches!(part, BodyPart::Bytes(_) | BodyPart::Stream { .. });
         let length = answer.body_length();

@@ -157,7 +157,7 @@ impl AcceleratedOfCore {
         let (found, has_others) = self.stored(request, facts).await;
         if let Some(object) = &found {
             let is_soft_purged = object.state() == State::SoftPurged;
-            let reuse = reuse::judge(&object.terms, &facts.directives, is_soft_purged, now);
+            let reuse = reuse::decide_reuse(&object.terms, &facts.directives, is_soft_purged, now);
             let outcome = match reuse {
                 Reuse::Fresh => Some((CacheOutcome::Hit, CacheResult::Hit)),
                 Reuse::Stale | Reuse::StaleWhileRevalidate => {
@@ -246,7 +246,8 @@ impl AcceleratedOfCore {
         {
             let is_fresh = |object: &Arc<Object>| {
                 let is_soft_purged = object.state() == State::SoftPurged;
-                reuse::judge(&object.terms, &facts.directives, is_soft_purged, self.now()) == Reuse::Fresh
+                reuse::decide_reuse(&object.terms, &facts.directives, is_soft_purged, self.now())
+                    == Reuse::Fresh
             };
             let under = self.under(hash_of(&key), &key).await;
             let equivalent = under
@@ -573,7 +574,7 @@ impl AcceleratedOfCore {
             request_no_store: facts.directives.no_store,
         };
         let policy = &*self.route.policy;
-        let storable = storing::judge(&response, policy).ok()?;
+        let storable = storing::decide_storage(&response, policy).ok()?;
         let selector = vary::selector(&answer.fields, RequestFields(&request.received), policy)?;
         Some(Object::new(NewObject {
             hash: facts.hash,
@@ -667,7 +668,7 @@ impl AcceleratedOfCore {
             has_cookie: facts.has_cookie || object.terms.answered_cookie,
             request_no_store: facts.directives.no_store,
         };
-        match storing::judge(&response, &self.route.policy) {
+        match storing::decide_storage(&response, &self.route.policy) {
             Ok(storable) => {
                 let fields = fields::stored_fields(&fields, &storable.left_out);
                 store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);

@@ -40,7 +40,7 @@ pub fn request_directives(fields: impl Fields) -> RequestDirectives {
 
 /// Decides how a stored response may be used. `is_soft_purged`: a purge has marked it as stale, whatever its
 /// own lifetime is.
-pub fn judge(terms: &Terms, request: &RequestDirectives, is_soft_purged: bool, now: i64) -> Reuse {
+pub fn decide_reuse(terms: &Terms, request: &RequestDirectives, is_soft_purged: bool, now: i64) -> Reuse {
     if request.no_cache || terms.no_cache {
         return Reuse::Validate;
     }
@@ -127,10 +127,13 @@ mod tests {
             (lenient, "", 1110, Reuse::Validate),
         ] {
             let request_directives = of(&format!("Cache-Control: {request}\r\n"));
-            assert_eq!(judge(&terms, &request_directives, false, now), expected, "{request} at {now}");
+            assert_eq!(decide_reuse(&terms, &request_directives, false, now), expected, "{request} at {now}");
         }
-        assert_eq!(judge(&terms, &RequestDirectives::default(), true, 1000), Reuse::Validate);
-        assert_eq!(judge(&lenient, &RequestDirectives::default(), true, 1000), Reuse::StaleWhileRevalidate);
+        assert_eq!(decide_reuse(&terms, &RequestDirectives::default(), true, 1000), Reuse::Validate);
+        assert_eq!(
+            decide_reuse(&lenient, &RequestDirectives::default(), true, 1000),
+            Reuse::StaleWhileRevalidate
+        );
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
 }
 
 /// Decides whether a response is stored.
-pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotStored> {
+pub fn decide_storage(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotStored> {
     let fields = FieldText(response.fields);
     let (directives, is_targeted) = directives(fields);
     let is_understood = UNDERSTOOD.contains(&response.status) || response.status == 504;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn lifetime(status: u16, fields: &str) -> Result<u32, NotStored> {
-        judge(&response(status, fields), &Policy::default()).map(|storable| storable.terms.lifetime)
+        decide_storage(&response(status, fields), &Policy::default()).map(|storable| storable.terms.lifetime)
     }
 
     #[test]
@@ -438,7 +438,7 @@ mod tests {
         ] {
             let fields = format!("Cache-Control: {fields}\r\n");
             let authorized = Response { is_authorized: true, ..response(200, &fields) };
-            assert_eq!(judge(&authorized, &Policy::default()).is_ok(), expected, "{fields}");
+            assert_eq!(decide_storage(&authorized, &Policy::default()).is_ok(), expected, "{fields}");
         }
     }
 
@@ -462,13 +462,13 @@ mod tests {
             (&format!("Expires: {}\r\nETag: \"a\"\r\n", date(0)), None),
         ] {
             let with_cookie = Response { has_cookie: true, ..response(200, fields) };
-            let judged = judge(&with_cookie, &policy);
-            assert_eq!(judged.as_ref().ok().map(|storable| storable.terms.lifetime), expected, "{fields}");
-            let terms = judged.map(|storable| storable.terms).unwrap_or_default();
+            let decision = decide_storage(&with_cookie, &policy);
+            assert_eq!(decision.as_ref().ok().map(|storable| storable.terms.lifetime), expected, "{fields}");
+            let terms = decision.map(|storable| storable.terms).unwrap_or_default();
             // Neither the policy nor a client extends its own lifetime.
             assert_eq!((terms.stale_if_error, terms.stale_while_revalidate), (0, 0), "{fields}");
             // A response for a client without credentials is served to others under the same condition.
-            if let Ok(storable) = judge(&response(200, fields), &policy) {
+            if let Ok(storable) = decide_storage(&response(200, fields), &policy) {
                 assert_eq!(storable.terms.may_answer(false, true), expected.is_some(), "{fields}");
             }
         }
@@ -480,14 +480,14 @@ mod tests {
             let fields = format!("{fields}Set-Cookie: a=b\r\n");
             let left_out = |set_cookie| {
                 let policy = Policy { set_cookie, ..Policy::default() };
-                judge(&response(200, &fields), &policy).map(|storable| storable.left_out.len())
+                decide_storage(&response(200, &fields), &policy).map(|storable| storable.left_out.len())
             };
             assert_eq!(left_out(SetCookie::Refuse), Err(NotStored::SetsCookie));
             assert_eq!(left_out(SetCookie::Remove), Ok(1));
             assert_eq!(left_out(SetCookie::Store), Ok(0));
         }
         let named = "Cache-Control: max-age=5, private=\"Set-Cookie\"\r\nSet-Cookie: a=b\r\n";
-        let storable = judge(&response(200, named), &Policy::default()).unwrap();
+        let storable = decide_storage(&response(200, named), &Policy::default()).unwrap();
         assert!(storable.left_out.iter().any(|name| name.eq_ignore_ascii_case(b"set-cookie")));
     }
 
@@ -497,7 +497,7 @@ mod tests {
             let fields = format!("Cache-Control: max-age=5\r\n{fields}");
             let response =
                 Response { request_time: NOW - sent, date: Some(NOW + said), ..response(200, &fields) };
-            judge(&response, &Policy::default()).unwrap().terms.initial_age
+            decide_storage(&response, &Policy::default()).unwrap().terms.initial_age
         };
         assert_eq!(age("", 0, 0), 0);
         assert_eq!(age("", 2, -7), 7);
@@ -536,7 +536,7 @@ mod tests {
             ..Policy::default()
         };
         let lifetime = |status, fields: &str| {
-            judge(&response(status, fields), &policy).map(|storable| storable.terms.lifetime)
+            decide_storage(&response(status, fields), &policy).map(|storable| storable.terms.lifetime)
         };
         assert_eq!(lifetime(200, "Cache-Control: max-age=5\r\n"), Ok(10));
         assert_eq!(lifetime(200, "Cache-Control: max-age=5, must-revalidate\r\n"), Ok(5));
@@ -549,16 +549,16 @@ mod tests {
             Response { date: Some(response.response_time - 1000), ..response }
         };
         let fresh_for = |response: &Response<'_>| {
-            judge(response, &policy).map(|storable| storable.terms.fresh_for(response.response_time))
+            decide_storage(response, &policy).map(|storable| storable.terms.fresh_for(response.response_time))
         };
         assert_eq!(fresh_for(&late(200, "X: 1\r\n")), Ok(10));
         assert_eq!(fresh_for(&late(404, "X: 1\r\n")), Ok(20));
         assert_eq!(fresh_for(&late(200, "Cache-Control: max-age=50\r\n")), Ok(-950));
         let cookie = Response { has_cookie: true, ..response(200, "X: 1\r\n") };
         let policy = Policy { default_freshness: 7, ..Policy::default() };
-        assert_eq!(judge(&cookie, &policy), Err(NotStored::Cookie));
+        assert_eq!(decide_storage(&cookie, &policy), Err(NotStored::Cookie));
         // With `ignore_cookies` the layer treats each request as one without cookies.
         let policy = Policy { ignore_cookies: true, ..policy };
-        assert_eq!(judge(&response(200, "X: 1\r\n"), &policy).unwrap().terms.lifetime, 7);
+        assert_eq!(decide_storage(&response(200, "X: 1\r\n"), &policy).unwrap().terms.lifetime, 7);
     }
 }

@@ -152,7 +152,7 @@ impl StoredAnswers {
             .max_by_key(|object| (object.terms.date, object.terms.response_time))?;
         let is_fresh = || {
             let directives = RequestDirectives::default();
-            reuse::judge(&selected.terms, &directives, false, date.unix_seconds) == Reuse::Fresh
+            reuse::decide_reuse(&selected.terms, &directives, false, date.unix_seconds) == Reuse::Fresh
         };
         let serves = selected.status() == 200
             // A page with parts is composed again for each request.

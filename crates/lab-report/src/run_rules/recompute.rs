@@ -104,7 +104,7 @@ impl Comparison {
             Ok(threshold) => threshold,
             Err(message) => return self.differ(format!("{place}: {message}")),
         };
-        let expected = ThresholdRecord::from(threshold.judge_figure(record.measured));
+        let expected = ThresholdRecord::from(threshold.verdict_on(record.measured));
         let mut stated = record.clone();
         // Older builds wrote numbers without commas.
         let plain = |words: &str| words.replace(',', "");

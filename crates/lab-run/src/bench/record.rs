@@ -83,7 +83,7 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         complete: *ending == Ending::Whole && !outcome.interrupted,
         total_requests: outcome.total_requests,
         fleet: fleet.clone(),
-        thresholds: place.thresholds.iter().map(|threshold| threshold.judge(outcome).into()).collect(),
+        thresholds: place.thresholds.iter().map(|threshold| threshold.verdict(outcome).into()).collect(),
         error_reasons: outcome.error_reasons.iter().map(ReasonRecord::from).collect(),
     };
     MixResult { fairness: loads::fairness_of(&result), ..result }

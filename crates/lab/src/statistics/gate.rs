@@ -69,7 +69,7 @@ impl Gate {
 }
 
 /// The verdict on runs, each with the ratios (new / old) of its mixes, of a figure of which less is better.
-pub fn judge(runs: &[Vec<f64>], tolerated: f64) -> Option<Gate> {
+pub fn verdict(runs: &[Vec<f64>], tolerated: f64) -> Option<Gate> {
     let good = |ratio: &f64| *ratio > 0.0 && ratio.is_finite();
     if runs.iter().any(|ratios| ratios.is_empty() || !ratios.iter().all(good)) {
         return None;
@@ -189,7 +189,7 @@ mod tests {
         let mut generator = Generator::new(21);
         let mut alarms = |ratio: f64, noise: f64| {
             let is_worse = |gate: Option<Gate>| gate.is_some_and(|gate| gate.verdict == Verdict::Worse);
-            (0..2000).filter(|_| is_worse(judge(&runs(5, ratio, noise, &mut generator), 0.01))).count()
+            (0..2000).filter(|_| is_worse(verdict(&runs(5, ratio, noise, &mut generator), 0.01))).count()
         };
         for noise in [0.002, 0.005, 0.02, 0.05] {
             let false_alarms = alarms(1.0, noise);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn few_runs_and_bad_figures_say_nothing() {
-        let gate = |runs: &[Vec<f64>]| judge(runs, 0.01).map(|gate| gate.verdict);
+        let gate = |runs: &[Vec<f64>]| verdict(runs, 0.01).map(|gate| gate.verdict);
         assert_eq!(gate(&[vec![1.5], vec![1.5]]), Some(Verdict::TooFewRuns));
         assert_eq!(gate(&[vec![1.5]]), Some(Verdict::TooFewRuns));
         assert_eq!(gate(&[]), None);

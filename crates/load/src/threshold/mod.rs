@@ -231,18 +231,18 @@ impl Threshold {
     }
 
     /// The verdict on a finished run.
-    pub fn judge(&self, outcome: &Outcome) -> Verdict {
-        self.judge_figures(&Figures::of(outcome))
+    pub fn verdict(&self, outcome: &Outcome) -> Verdict {
+        self.verdict_on_figures(&Figures::of(outcome))
     }
 
     /// The same during a run; `None` while nothing was measured or the threshold is met.
     pub fn missed_so_far(&self, figures: &LiveFigures) -> Option<Verdict> {
-        let verdict = self.judge_figures(&figures.figures());
+        let verdict = self.verdict_on_figures(&figures.figures());
         (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
     }
 
     /// The verdict on a given figure, in the unit of the limit.
-    pub fn judge_figure(&self, measured: Option<f64>) -> Verdict {
+    pub fn verdict_on(&self, measured: Option<f64>) -> Verdict {
         let is_kept = measured.is_some_and(|measured| !match self.comparison {
             Comparison::Above => measured > self.limit,
             Comparison::AtLeast => measured >= self.limit,
@@ -254,8 +254,8 @@ impl Threshold {
         Verdict { threshold, is_kept, measured, limit, unit, words }
     }
 
-    fn judge_figures(&self, figures: &Figures<'_>) -> Verdict {
-        self.judge_figure(self.measured(figures))
+    fn verdict_on_figures(&self, figures: &Figures<'_>) -> Verdict {
+        self.verdict_on(self.measured(figures))
     }
 
     fn words(&self, measured: Option<f64>, is_kept: bool) -> String {

@@ -49,7 +49,7 @@ fn figures(plan: &Plan) -> LiveFigures {
 fn judged(text: &str) -> Verdict {
     let plan = plan();
     let threshold = Threshold::parse(text).expect("a threshold").bind(&plan).expect("of this plan");
-    threshold.judge_figures(&figures(&plan).figures())
+    threshold.verdict_on_figures(&figures(&plan).figures())
 }
 
 #[test]
@@ -103,11 +103,11 @@ fn the_threads_are_added_up() {
     let plan = plan();
     let mut sum = figures(&plan);
     sum.merge(&figures(&plan));
-    let judge =
-        |text: &str| Threshold::parse(text).expect("a threshold").judge_figures(&sum.figures()).measured;
-    assert_eq!(judge("requests<1"), Some(600.0));
-    assert_eq!(judge("timeout>0"), Some(10.0));
-    assert_eq!(judge("rate<1"), Some(60.0));
+    let measured =
+        |text: &str| Threshold::parse(text).expect("a threshold").verdict_on_figures(&sum.figures()).measured;
+    assert_eq!(measured("requests<1"), Some(600.0));
+    assert_eq!(measured("timeout>0"), Some(10.0));
+    assert_eq!(measured("rate<1"), Some(60.0));
 }
 
 #[test]
@@ -156,7 +156,7 @@ proptest! {
         if let Ok(threshold) = Threshold::parse(&text) {
             let plan = plan();
             if let Ok(threshold) = threshold.bind(&plan) {
-                threshold.judge_figures(&figures(&plan).figures());
+                threshold.verdict_on_figures(&figures(&plan).figures());
             }
         }
     }

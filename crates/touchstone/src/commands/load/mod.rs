@@ -508,7 +508,7 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
-    let (aborted_by, verdicts) = (watch.verdict(), thresholds.judge(&outcome));
+    let (aborted_by, verdicts) = (watch.verdict(), thresholds.verdicts(&outcome));
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
     let finished = Finished {

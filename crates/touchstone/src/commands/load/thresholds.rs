@@ -25,8 +25,8 @@ impl Thresholds {
     }
 
     /// The outcome of a run.
-    pub(super) fn judge(&self, outcome: &Outcome) -> Vec<Verdict> {
-        self.fail_if.iter().chain(&self.abort_if).map(|threshold| threshold.judge(outcome)).collect()
+    pub(super) fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict> {
+        self.fail_if.iter().chain(&self.abort_if).map(|threshold| threshold.verdict(outcome)).collect()
     }
 
     /// Watches a run.
