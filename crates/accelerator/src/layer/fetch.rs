@@ -88,13 +88,13 @@ impl Relay {
 
 /// Ends a shared fetch when its task ends for any reason.
 struct Ending<'a> {
-    core: &'a AcceleratedOfCore,
+    accelerated: &'a AcceleratedOfCore,
     shared_fetch: &'a Arc<SharedFetch>,
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+        self.accelerated.route.accelerator.shared_fetches.leave(self.shared_fetch);
         self.shared_fetch.finish(false);
     }
 }
@@ -107,7 +107,7 @@ struct Draft {
 
 impl Fetch {
     /// Fetches the response.
-    pub async fn run(self, core: Rc<AcceleratedOfCore>) {
+    pub async fn run(self, accelerated: Rc<AcceleratedOfCore>) {
         let Fetch {
             shared_fetch,
             mut request,
@@ -125,12 +125,12 @@ impl Fetch {
         if let Some(content) = &facts.query_content {
             request.body = Receiver::of(content.clone());
         }
-        let request = announce(request, core.route.policy.esi != Esi::Off);
-        let ending = Ending { core: &core, shared_fetch: &shared_fetch };
-        let fetching = core.route.accelerator.store.begin_fetch(facts.hash);
+        let request = announce(request, accelerated.route.policy.esi != Esi::Off);
+        let ending = Ending { accelerated: &accelerated, shared_fetch: &shared_fetch };
+        let fetching = accelerated.route.accelerator.store.begin_fetch(facts.hash);
         shared_fetch.begin(fetching.purge_count());
         let sent = Instant::now();
-        let mut handling = core.inner.clone().handle(request);
+        let mut handling = accelerated.inner.clone().handle(request);
         let shared_fetch_of_relay = shared_fetch.clone();
         let mut handling = poll_fn(move |context| {
             let polled = handling.as_mut().poll(context);
@@ -142,14 +142,14 @@ impl Fetch {
                 biased;
                 handled = &mut handling => break handled,
                 () = shared_fetch.abandoned(), if !is_background => {
-                    if core.route.accelerator.shared_fetches.leave_if_abandoned(&shared_fetch) {
+                    if accelerated.route.accelerator.shared_fetches.leave_if_abandoned(&shared_fetch) {
                         return;
                     }
                 }
             }
         };
         let fetched = Fetched {
-            core: &core,
+            accelerated: &accelerated,
             shared_fetch: &shared_fetch,
             received: &received,
             facts: &facts,
@@ -159,7 +159,7 @@ impl Fetch {
             purge_count: fetching.purge_count(),
             sent,
         };
-        if let Some(left) = fetched.take(handled).await {
+        if let Some(left) = fetched.process_response(handled).await {
             let status = match &left {
                 Handled::Answer(answer) => Some(answer.status),
                 _ => None,
@@ -219,7 +219,7 @@ pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
 
 /// The result of a request to the origin.
 struct Fetched<'a> {
-    core: &'a AcceleratedOfCore,
+    accelerated: &'a AcceleratedOfCore,
     shared_fetch: &'a Arc<SharedFetch>,
     received: &'a ReceivedHead,
     facts: &'a LookupFacts,
@@ -234,7 +234,7 @@ struct Fetched<'a> {
 impl Fetched<'_> {
     /// Stores an answer that may be stored and passes it to all requests that wait. Returns an answer that is
     /// only for one client.
-    async fn take(&self, handled: Handled) -> Option<Handled> {
+    async fn process_response(&self, handled: Handled) -> Option<Handled> {
         let mut answer = match handled {
             Handled::Answer(answer) => answer,
             other => return Some(other),
@@ -276,27 +276,27 @@ impl Fetched<'_> {
             return None;
         }
         let object = self.object(&head, draft.part, &pieces);
-        if self.core.route.accelerator.store.insert(object.clone(), self.purge_count) {
-            self.core.route.accelerator.hit_for_miss.forget(self.facts.hash);
+        if self.accelerated.route.accelerator.store.insert(object.clone(), self.purge_count) {
+            self.accelerated.route.accelerator.hit_for_miss.forget(self.facts.hash);
         }
         self.shared_fetch.set_phase(Phase::Ready { object, is_validated: false, is_shared: true });
-        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+        self.accelerated.route.accelerator.shared_fetches.leave(self.shared_fetch);
         self.shared_fetch.finish(true);
         None
     }
 
     /// Passes the body to all requests that wait. Returns false if it is not to be stored.
     async fn receive(&self, mut body: Receiver, head: &Head) -> bool {
-        let most = self.core.route.policy.object_bytes;
-        let mut reserved = Reservation::new(&self.core.route.accelerator);
+        let most = self.accelerated.route.policy.object_bytes;
+        let mut reserved = Reservation::new(&self.accelerated.route.accelerator);
         let mut received: u64 = self.shared_fetch.pieces().iter().map(|piece| piece.len() as u64).sum();
         let mut is_stored = true;
         loop {
             match body.next().await {
                 Some(Ok(piece)) => {
                     received += piece.len() as u64;
-                    let is_lie = head.length.is_some_and(|length| received > length);
-                    if is_lie {
+                    let exceeds_content_length = head.length.is_some_and(|length| received > length);
+                    if exceeds_content_length {
                         return false;
                     }
                     let length = piece.len() as u64;
@@ -304,7 +304,7 @@ impl Fetched<'_> {
                     if is_stored && (received > most || !reserved.grow(length)) {
                         is_stored = false;
                         reserved.release();
-                        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+                        self.accelerated.route.accelerator.shared_fetches.leave(self.shared_fetch);
                         self.shared_fetch.pass();
                     }
                     if !is_stored && !self.shared_fetch.room().await {
@@ -326,7 +326,7 @@ impl Fetched<'_> {
     /// Called when the origin has confirmed a stored response, which gets the newer head (RFC 9111 section
     /// 4.3.4).
     async fn validated(&self, object: &Arc<Object>, answer: &Answer) {
-        let policy = &self.core.route.policy;
+        let policy = &self.accelerated.route.policy;
         let of_visitor = left_out_of_update(&answer.fields, policy);
         *self.own_fields.borrow_mut() = lines_named(&answer.fields, &of_visitor);
         let fields = updated_fields(object.fields(), &answer.fields, &of_visitor);
@@ -340,7 +340,7 @@ impl Fetched<'_> {
         let fields = stored_fields(&fields, left_out);
         let terms = storable.as_ref().map_or(object.terms, |storable| storable.terms);
         let newer = Arc::new(object.with_head(&fields, terms));
-        let accelerator = &self.core.route.accelerator;
+        let accelerator = &self.accelerated.route.accelerator;
         let is_shared = storable.is_some();
         match storable {
             Some(_) => _ = accelerator.store.insert(newer.clone(), self.purge_count),
@@ -349,13 +349,13 @@ impl Fetched<'_> {
             None => accelerator.remove(object).await,
         }
         self.shared_fetch.set_phase(Phase::Ready { object: newer, is_validated: true, is_shared });
-        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+        self.accelerated.route.accelerator.shared_fetches.leave(self.shared_fetch);
         self.shared_fetch.finish(true);
     }
 
     /// Decides whether it is stored. `body` are the terms of the response whose body is stored with it.
     fn decide_storage(&self, status: u16, fields: &[u8], answer: &Answer, body: &Terms) -> Option<Storable> {
-        let response_time = self.core.now();
+        let response_time = self.accelerated.now();
         let response = Response {
             status,
             fields,
@@ -367,13 +367,13 @@ impl Fetched<'_> {
             has_cookie: self.facts.has_cookie || body.answered_cookie,
             request_no_store: self.facts.directives.no_store,
         };
-        decide_storage(&response, &self.core.route.policy).ok()
+        decide_storage(&response, &self.accelerated.route.policy).ok()
     }
 
     /// The parts of an answer to be stored; `None`: it is not stored.
     fn draft(&self, answer: &Answer) -> Option<Draft> {
         let storable = self.decide_storage(answer.status, &answer.fields, answer, &Terms::default())?;
-        let policy = &*self.core.route.policy;
+        let policy = &*self.accelerated.route.policy;
         let is_bytes = |part: &BodyPart| matches!(part, BodyPart::Bytes(_) | BodyPart::Stream { .. });
         let length = answer.body_length();
         if !answer.body.iter().all(is_bytes) || length.is_some_and(|length| length > policy.object_bytes) {
@@ -438,7 +438,7 @@ impl Fetched<'_> {
             return Some(CombinedPart { part, body: body.to_vec(), terms: head.terms });
         }
         let etag = strong_etag(&head.fields)?;
-        let store = &self.core.route.accelerator.store;
+        let store = &self.accelerated.route.accelerator.store;
         let stored = match self.completing {
             Some(object) => object.clone(),
             None => store
@@ -475,9 +475,9 @@ impl Fetched<'_> {
         if is_origin_error(answer.status) {
             return;
         }
-        let accelerator = &self.core.route.accelerator;
+        let accelerator = &self.accelerated.route.accelerator;
         if self.applies_to_others(answer) {
-            accelerator.hit_for_miss.remember(self.facts.hash, self.core.now());
+            accelerator.hit_for_miss.remember(self.facts.hash, self.accelerated.now());
         }
         if let Some(object) = self.validating {
             accelerator.remove(object).await;
