@@ -170,13 +170,13 @@ pub async fn answer_by_program(
         user: request.user.clone(),
     };
     request.interim = Some(progress.clone());
-    let left = request.without_body();
+    let request_without_body = request.without_body();
     progress.signals.handler_started();
     let handled = match call {
         Some(call) => call.continue_request(request).await,
         None => handler.handle(request).await,
     };
-    let first = process_handled(&core, &snapshot, handled, left, form, &progress).await;
+    let first = process_handled(&core, &snapshot, handled, request_without_body, form, &progress).await;
     run_to_answer(&core, &snapshot, first, form, &progress, answered).await
 }
 
@@ -465,10 +465,10 @@ async fn apply_rules(
         if !progress.is_cleaned() {
             prepare_head(snapshot, &mut request);
         }
-        let left = request.without_body();
+        let request_without_body = request.without_body();
         let mut answer = Box::pin(chain.answer_here(request)).await;
         if answer.is_error_page {
-            use_error_page(core, snapshot, &left, site, form, &mut answer).await;
+            use_error_page(core, snapshot, &request_without_body, site, form, &mut answer).await;
         }
         middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
         return NextStep::Answer(answer);
@@ -599,7 +599,7 @@ async fn carry_out(
             NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
         }
         Outcome::Handler(interface) => {
-            let left = request.without_body();
+            let request_without_body = request.without_body();
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
             progress.signals.set_early_hints(hints.cloned());
             progress.signals.handler_started();
@@ -615,9 +615,9 @@ async fn carry_out(
             if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
                 let pages = snapshot.files_of(site, Some(root));
                 // Boxed, so that other futures do not get larger.
-                Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
+                Box::pin(includes::evaluate(core, snapshot, &request_without_body, pages, answer)).await;
             }
-            process_handled(core, snapshot, handled, left, form, progress).await
+            process_handled(core, snapshot, handled, request_without_body, form, progress).await
         }
         Outcome::Files { root } => {
             progress.with("files");
@@ -692,34 +692,34 @@ fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
     }
 }
 
-/// Processes the result of a handler. `left` is the request without its body.
+/// Processes the result of a handler.
 async fn process_handled(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     handled: Handled,
-    left: Request,
+    request_without_body: Request,
     form: ConnectionForm,
     progress: &Progress,
 ) -> NextStep {
-    let site = left.site;
+    let site = request_without_body.site;
     NextStep::Answer(match handled {
         Handled::Answer(answer) => {
             progress.facts.set_cache(answer.cache);
-            let answer = match is_intercepted(snapshot, &left, &answer) {
+            let answer = match is_intercepted(snapshot, &request_without_body, &answer) {
                 true => without_its_page(answer),
                 false => answer,
             };
-            finish(core, snapshot, &left, site, form, answer).await
+            finish(core, snapshot, &request_without_body, site, form, answer).await
         }
-        Handled::LocalRedirect { target } => match left.derive(&target) {
+        Handled::LocalRedirect { target } => match request_without_body.derive(&target) {
             Some(next) => return NextStep::Again(Box::new(next)),
             None => {
                 let message = "a program's local redirect is invalid, or a loop";
                 let id = progress.facts.id_text();
                 let message = format_args!("{message}{}", Named(&id));
-                let log = error_log(core, snapshot, &left);
+                let log = error_log(core, snapshot, &request_without_body);
                 log.limited(LogLevel::Warning, "local redirect", message);
-                finish(core, snapshot, &left, site, form, Answer::error(500)).await
+                finish(core, snapshot, &request_without_body, site, form, Answer::error(500)).await
             }
         },
         Handled::Again(request) => return NextStep::Again(request),
@@ -732,7 +732,7 @@ async fn process_handled(
         Handled::OnDisk(found) => {
             progress.signals.handler_ended();
             let answer = on_disk::answer(core, snapshot, site, form, &found).await;
-            finish(core, snapshot, &left, site, form, answer).await
+            finish(core, snapshot, &request_without_body, site, form, answer).await
         }
     })
 }
