@@ -26,13 +26,12 @@ use touchstone_sites::site::Snapshot;
 use super::outcome::{Body, CacheAttempt, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep, protocol_of};
-use crate::accounting::{self, AnsweredRequest};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::worker::{CalledRequest, Callers};
 use touchstone_exchange::steps::{self, ExchangeAnswer, Progress};
 
 /// A body longer than this is sent from its own buffer after the head, because copying it would cost more.
-const TOGETHER_BYTES: usize = 2 * 1024;
+const TOGETHER_BYTES: u64 = 2 * 1024;
 
 /// Memory for bodies up to this size is kept for the next answer.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -194,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// Sends an answer whose whole body is `body`, or collects it with others.
+    /// Sends an answer whose whole body is `body`, or collects it with others. `bytes` are those of the head.
     pub(super) fn send_now(
         &mut self,
         state: &mut CoreState,
@@ -210,42 +209,37 @@ impl Connection {
             Framing::None => (Framing::None, Body::Bytes(&[])),
             _ => (Framing::Length(body.bytes().len() as u64), body),
         };
-        let body_bytes = body.bytes().len();
+        let body_bytes = body.bytes().len() as u64;
         let date = self.core.clock.second();
-        let goes_alone = last && state.gathered.is_empty() && body_bytes > TOGETHER_BYTES;
+        let goes_alone = last && state.gathered.is_empty();
         answer.append_head(&date, form, framing, &mut state.gathered);
-        if goes_alone {
-            let [first, second] = body.with_head(&state.gathered);
-            let sent = self.send_answer(first, second, form);
-            if let Ok(sent) = sent {
-                self.output.extend_from_slice(first.get(sent..).unwrap_or_default());
-                self.output.extend_from_slice(&second[sent.saturating_sub(first.len())..]);
-            }
-            state.gathered.clear();
-            if sent.is_err() {
-                return CacheAttempt::Broken;
-            }
-        } else {
-            state.gathered.extend_from_slice(body.bytes());
-        }
         self.requests += 1;
-        let received = std::mem::take(&mut state.head);
-        let request = AnsweredRequest {
-            connection: self.client_connection(protocol_of(&received)),
-            received: Some((&received, bytes)),
-            unread_line: &[],
-            table: &ready_answer.snapshot.route_table,
-            progress: &ready_answer.progress,
-            client: ready_answer.answered.client,
-            user: ready_answer.answered.user.as_deref(),
-            status: answer.status,
-            body_bytes: body_bytes as u64,
-            started: ready_answer.started,
+        let attempt = CacheAttempt::Answered { persistent: form != ConnectionForm::Close };
+        if !goes_alone {
+            state.gathered.extend_from_slice(body.bytes());
+            self.gathered_program(state, ready_answer, body_bytes, bytes);
+            return attempt;
+        }
+        let [first, second] = match body_bytes > TOGETHER_BYTES {
+            true => body.with_head(&state.gathered),
+            false => {
+                state.gathered.extend_from_slice(body.bytes());
+                [&state.gathered[..], &[]]
+            }
         };
-        accounting::note(state, request);
-        drop(ready_answer.progress.take_under_way());
-        state.head = received;
-        CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
+        let sent = self.send_answer(first, second, form);
+        let unsent = sent.as_ref().map_or(0, |sent| first.len() + second.len() - sent);
+        if let Ok(sent) = sent {
+            self.output.extend_from_slice(first.get(sent..).unwrap_or_default());
+            self.output.extend_from_slice(&second[sent.saturating_sub(first.len())..]);
+        }
+        state.gathered.clear();
+        if unsent > 0 {
+            self.unsent_program(state, ready_answer, unsent, body_bytes, bytes);
+        } else {
+            self.note_program(state, &ready_answer, bytes, if sent.is_ok() { body_bytes } else { 0 });
+        }
+        if sent.is_ok() { attempt } else { CacheAttempt::Broken }
     }
 
     /// Sends an answer that was ready at once but whose body has not arrived yet.

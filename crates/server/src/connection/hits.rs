@@ -26,12 +26,17 @@ impl Connection {
         state.received_at = state.needs_time(self.peer.address).then(Instant::now);
         state.metrics.begin_turn();
         let (consumed, next) = self.serve_hits(state, bytes);
-        (consumed, self.send_gathered(state, next))
+        (consumed, self.send_gathered(state, bytes, next))
     }
 
-    /// Sends the collected answers, and returns the next step, which replaces `next` if they were not all
-    /// sent.
-    pub(super) fn send_gathered(&mut self, state: &mut CoreState, next: ConnectionStep) -> ConnectionStep {
+    /// Sends the answers that were collected for requests in `bytes`, and returns the next step, which
+    /// replaces `next` if they were not all sent.
+    pub(super) fn send_gathered(
+        &mut self,
+        state: &mut CoreState,
+        bytes: &[u8],
+        next: ConnectionStep,
+    ) -> ConnectionStep {
         if !state.gathered.is_empty() {
             let written = match next {
                 ConnectionStep::Close => self.transport.try_send_last(&state.gathered, &[]),
@@ -41,6 +46,7 @@ impl Connection {
                 self.output.extend_from_slice(&state.gathered[count..]);
             }
             state.gathered.clear();
+            self.note_gathered(state, bytes, written.as_ref().ok().copied());
             if written.is_err() {
                 return ConnectionStep::Close;
             }
@@ -64,7 +70,8 @@ impl Connection {
             };
             // After a head without a length, more bytes may follow that belong to its request.
             let last = at + length == bytes.len() && !state.head.lacks_length;
-            match self.try_hit(state, rest, last) {
+            self.gathered.request_at = at;
+            match self.try_hit(state, &rest[..length], last) {
                 CacheAttempt::Answered { persistent: true } => at += length,
                 CacheAttempt::Answered { persistent: false } if last => {
                     return (at + length, ConnectionStep::Close);
@@ -91,7 +98,8 @@ impl Connection {
         (at, ConnectionStep::Receive)
     }
 
-    /// Answers the request in `state.head` from the caches, or calls a program that answers it at once.
+    /// Answers the request in `state.head`, whose bytes are `bytes`, from the caches, or calls a program that
+    /// answers it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> CacheAttempt {
         if self.listener.generation != state.generation {
@@ -115,24 +123,29 @@ impl Connection {
                 LookupResult::Exchange => return CacheAttempt::Not,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
-        if last && state.gathered.is_empty() {
-            match self.send_answer(first, second, form) {
-                Ok(sent) if sent == first.len() + second.len() => {}
-                Ok(sent) => return CacheAttempt::Partly { prepared: prepared.clone(), sent },
-                Err(_) => return CacheAttempt::Broken,
-            }
-        } else {
+        let body_bytes = prepared.body_length() as u64;
+        let persistent = form != ConnectionForm::Close;
+        if !last || !state.gathered.is_empty() {
             state.gathered.extend_from_slice(first);
             state.gathered.extend_from_slice(second);
+            self.requests += 1;
+            self.gathered_hit(state, of, body_bytes, bytes);
+            return CacheAttempt::Answered { persistent };
         }
-        let body_bytes = prepared.body_length() as u64;
+        let (body_bytes, attempt) = match self.send_answer(first, second, form) {
+            Ok(sent) if sent == first.len() + second.len() => {
+                (body_bytes, CacheAttempt::Answered { persistent })
+            }
+            Ok(sent) => return CacheAttempt::Partly { prepared: prepared.clone(), sent },
+            Err(_) => (0, CacheAttempt::Broken),
+        };
         self.requests += 1;
         let protocol = protocol_of(&state.head);
         if state.needs_facts() {
             self.tls_facts();
         }
         accounting::note_hit(state, self.client_connection(protocol), of, body_bytes, bytes);
-        CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
+        attempt
     }
 
     /// Sends as much as possible of the answer to the last received request.
@@ -153,12 +166,13 @@ impl Connection {
     pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> ConnectionStep {
         let started = Instant::now();
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
-        let written = if sent < first.len() {
-            self.write(&first[sent..], second).await
-        } else {
-            self.write(&second[sent - first.len()..], &[]).await
-        };
-        let whole = prepared.body_length() as u64;
+        let mut sent = sent;
+        let mut written = Ok(());
+        for (buffer, begin) in [(first, 0), (second, first.len())] {
+            if written.is_ok() {
+                written = self.write_counted(&buffer[(sent - begin).min(buffer.len())..], &mut sent).await;
+            }
+        }
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let input = std::mem::take(&mut self.input);
@@ -166,7 +180,9 @@ impl Connection {
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
             return ConnectionStep::Close;
         };
-        self.note_finished(state, &input, if written.is_ok() { whole } else { 0 }, started);
+        let unsent = first.len() + second.len() - sent;
+        let body_bytes = prepared.body_length().saturating_sub(unsent) as u64;
+        self.note_finished(state, &input, body_bytes, started);
         let form = self.form(state);
         self.requests += 1;
         self.input = input;

@@ -132,7 +132,9 @@ impl Connection {
     }
 
     /// The bytes that were received and not consumed, and those that are not sent yet.
-    pub fn into_buffers(self) -> (Vec<u8>, Vec<u8>) {
+    pub fn into_buffers(mut self) -> (Vec<u8>, Vec<u8>) {
+        // The core does not learn of their requests.
+        self.note_unsent(self.output.len());
         (self.input, self.output)
     }
 

@@ -9,6 +9,7 @@ pub mod parked;
 
 mod body_decoder;
 mod direct_call;
+mod gathered;
 mod hits;
 mod http2;
 mod migration;
@@ -30,6 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use gathered::Gathered;
 use http2::Http2;
 use migration::Migration;
 use outcome::{PendingAnswer, ReadyAnswer};
@@ -119,6 +121,7 @@ pub struct Connection {
     input: Vec<u8>,
     /// Gathered answers that did not fit into one write.
     output: Vec<u8>,
+    gathered: Gathered,
     /// Requests answered.
     requests: u64,
     /// How many bytes the last attempt to receive found.
@@ -143,6 +146,7 @@ impl Connection {
             transport,
             input: Vec::new(),
             output: Vec::new(),
+            gathered: Gathered::default(),
             requests: 0,
             last_received: 0,
             peer: Peer::new(peer, permit),

@@ -96,16 +96,17 @@ impl Connection {
             self.listener.apply_config(state);
         }
         let last = length == input.len() && !state.head.lacks_length;
-        let hit = self.send_now(state, &input, ready_answer, Body::Bytes(body), last);
-        input.drain(..length);
-        self.input = input;
+        let hit = self.send_now(state, &input[..length], ready_answer, Body::Bytes(body), last);
         let next = match hit {
             CacheAttempt::Answered { persistent: true } if last => ConnectionStep::Receive,
             CacheAttempt::Answered { persistent: true } => ConnectionStep::Buffered,
             CacheAttempt::Answered { persistent: false } if !last => ConnectionStep::Linger,
             _ => ConnectionStep::Close,
         };
-        self.send_gathered(state, next)
+        let next = self.send_gathered(state, &input, next);
+        input.drain(..length);
+        self.input = input;
+        next
     }
 
     /// Converts the head into a request, which the program answers.

@@ -68,13 +68,6 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) async fn flush_output(&mut self) -> io::Result<()> {
-        let output = std::mem::take(&mut self.output);
-        let result = self.write(&output, &[]).await;
-        // The capacity is not kept: most connections never collect answers again.
-        result
-    }
-
     /// Waits until the client has received some of the sent bytes, and receives the request's body at the
     /// same time. A client that reads too slowly is disconnected.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {

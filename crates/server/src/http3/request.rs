@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
-use touchstone_access::MinimumRate;
+use touchstone_access::{AdmittedRequest, MinimumRate};
 use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, Framing};
@@ -18,7 +18,7 @@ use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
 use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
-use touchstone_http::request::{Expectation, Method};
+use touchstone_http::request::{Expectation, HeadBuilder, Method};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 
@@ -29,7 +29,7 @@ use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, ClientConnection};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
-use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
+use touchstone_exchange::core::cache_lookup::{self, HitRoute, Lookup, LookupContext, LookupResult};
 use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
@@ -107,8 +107,8 @@ struct StreamTask<'a> {
 
 /// How a request continues after its head.
 enum RequestAction {
-    /// The cache has the answer.
-    Hit(Vec<u8>, Arc<Prepared>),
+    /// The cache has the answer: its head and its body.
+    Hit(Vec<u8>, Arc<Prepared>, Hit),
     /// A handler answers it.
     Handled {
         snapshot: Arc<Snapshot>,
@@ -118,6 +118,15 @@ enum RequestAction {
     },
     /// It is refused.
     Refused(Rc<ReceivedHead>, Answer),
+}
+
+/// A hit that is not counted and logged yet.
+struct Hit {
+    of: HitRoute,
+    /// The head and the user; `None`: neither a log nor a span needs them.
+    received: Option<Box<(HeadBuilder, AdmittedRequest)>>,
+    /// That of the configuration under which it was found.
+    generation: u64,
 }
 
 impl StreamTask<'_> {
@@ -147,9 +156,12 @@ impl StreamTask<'_> {
             }
         };
         match self.begin(&head, body) {
-            RequestAction::Hit(section, prepared) => {
+            RequestAction::Hit(section, prepared, hit) => {
                 let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
-                writer.cached(section, prepared).await
+                let result = writer.cached(section, prepared).await;
+                let body_bytes = writer.body_bytes;
+                self.note_hit(hit, body_bytes);
+                result
             }
             RequestAction::Refused(received, answer) => self.write_answer(&received, answer.into()).await,
             RequestAction::Handled { snapshot, received, request, asks_for_body } => {
@@ -221,15 +233,33 @@ impl StreamTask<'_> {
         let LookupResult::Hit { prepared, of, path } = result else { return None };
         let (section, prepared) = (connection.listener.section(of, path, prepared), prepared.clone());
         connection.count_answer();
+        let limits = state.limits;
+        let received = state.needs_facts().then(|| {
+            let user = of.has_user.then(|| std::mem::take(&mut state.caches.admitted));
+            Box::new((head_of(view, true, limits), user.unwrap_or_default()))
+        });
+        Some(RequestAction::Hit(section, prepared, Hit { of, received, generation: state.generation }))
+    }
+
+    /// Counts and logs a hit, of whose body this many bytes were sent.
+    fn note_hit(&self, hit: Hit, body_bytes: u64) {
+        let connection = self.connection();
+        let state = &mut *connection.listener.core.state.borrow_mut();
+        let Hit { mut of, received, generation } = hit;
+        if generation != state.generation {
+            // The positions may be those of other sites.
+            (of.site, of.route) = (usize::MAX, None);
+        }
         state.metrics.begin_turn_at(self.started);
         state.received_at = Some(self.started);
-        let limits = state.limits;
-        let received = || head_of(view, true, limits);
-        let tls = state.needs_facts().then(|| connection.tls_facts());
+        let Some((received, admitted)) = received.map(|received| *received) else {
+            return state.metrics.hit(of.site, of.route, Protocol::Http3, body_bytes, of.is_accelerated);
+        };
+        state.caches.admitted = admitted;
+        let tls = connection.tls_facts();
         let mut peer_text = String::new();
-        let client_connection = self.client_connection(&mut peer_text, tls.as_deref());
-        accounting::note_stream_hit(state, client_connection, of, prepared.body_length() as u64, received);
-        Some(RequestAction::Hit(section, prepared))
+        let client_connection = self.client_connection(&mut peer_text, Some(&tls));
+        accounting::note_stream_hit(state, client_connection, of, body_bytes, || received);
     }
 
     fn begin_exchange(

@@ -288,6 +288,38 @@ fn json_format() {
     }
 }
 
+/// A client that has sent many requests at once, and resets the connection while their answers wait: the line
+/// of an answer that was not sent completely has fewer bytes, and none has bytes that were not sent.
+#[test]
+fn answers_that_a_reset_cuts_off_are_logged_with_the_bytes_that_were_sent() {
+    const REQUESTS: usize = 400;
+    const BODY_BYTES: u64 = 48 * 1024;
+    let log = Logged::start("common");
+    log.tree.write("part.bin", vec![b'x'; BODY_BYTES as usize]);
+    let request = "GET /part.bin HTTP/1.1\r\nHost: a\r\n\r\n";
+    for _ in 0..2 {
+        log.send(request);
+    }
+    let mut client = Client::connect_with_small_buffer(log.server.address());
+    client.send(request.repeat(REQUESTS));
+    client.wait_for_bytes(1);
+    client.vanish();
+    let sizes: Vec<u64> = log
+        .lines()
+        .iter()
+        .map(|line| {
+            let line = parse_line(line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(line.status, "200");
+            line.body_bytes.parse().unwrap_or(0)
+        })
+        .collect();
+    let whole = sizes.iter().filter(|size| **size == BODY_BYTES).count();
+    // What does not fit into the buffers of the kernel cannot have been sent.
+    assert!((2..REQUESTS).contains(&whole), "{whole} whole answers");
+    assert!(sizes.iter().all(|size| *size <= BODY_BYTES), "{sizes:?}");
+    assert!(sizes.len() > whole, "the answers of the last write are logged as sent: {whole} lines");
+}
+
 /// Requests that try to forge a line, close a quote or control a terminal, or that are not requests.
 fn hostile_requests() -> Vec<Vec<u8>> {
     let forged = "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /forged HTTP/1.1\" 200 1";
