@@ -378,56 +378,8 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         Some(pattern) => pattern.capture_names(),
     };
     let scope = scope.with_captures(&names);
-    let mut action = Action::Files;
-    if let Some(redirect) = &config.redirect {
-        if !matches!(redirect.status, 301 | 302 | 303 | 307 | 308) {
-            let message = format!("'status' must be 301, 302, 303, 307 or 308, not {}", redirect.status);
-            problem("redirect.status", message);
-        }
-        match Template::redirect(&redirect.to, scope) {
-            Ok(to) => action = Action::Redirect(Redirect { status: redirect.status, to }),
-            Err(message) => problem("redirect.to", format!("'to': {message}")),
-        }
-    }
-    if let Some(rewrite) = &config.rewrite {
-        match Template::rewrite(&rewrite.to, scope) {
-            Ok(to) => action = Action::Rewrite(Rewrite { to }),
-            Err(message) => problem("rewrite.to", format!("'to': {message}")),
-        }
-    }
-    if let Some(respond) = &config.respond {
-        if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
-            problem("respond.body", format!("'body': an answer with status {} has none", respond.status));
-        }
-        if !(200..600).contains(&respond.status) {
-            problem("respond.status", format!("'status' must be from 200 to 599, not {}", respond.status));
-        }
-        action = Action::Respond(respond.clone());
-    }
-    if config.cache.is_some() && !config.has_program() {
-        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files \
-                       have a cache already";
-        problem("cache", message.to_string());
-    }
-    for (key, message) in contradictions(config) {
-        problem(key, message);
-    }
-    if !config.middleware.is_empty()
-        && let Some(key) = [
-            ("redirect", config.redirect.is_some()),
-            ("rewrite", config.rewrite.is_some()),
-            ("respond", config.respond.is_some()),
-        ]
-        .iter()
-        .find_map(|(key, is_set)| is_set.then_some(key))
-    {
-        problem("middleware", format!("'middleware' cannot be combined with '{key}'"));
-    }
-    if config.alias.is_some() && !matches!(path, PathMatch::Below(_)) {
-        let message =
-            "'alias' needs a 'path' that ends with a slash, without wildcards: the directory replaces it";
-        problem("alias", message.to_string());
-    }
+    let action = compile_action(config, scope, &mut problem);
+    check_combinations(config, &path, &mut problem);
     let try_files = compile_try_files(config, scope, &mut problem);
     let fields = AnswerFields::new(&config.headers, scope).unwrap_or_else(|message| {
         problem("headers", format!("'headers': {message}"));
@@ -464,6 +416,73 @@ fn compile_condition(
 ) -> Option<Condition> {
     let read = Condition::read(config.when.as_ref()?.source(), scope);
     read.map_err(|message| problem("when", format!("'when': {message}"))).ok()
+}
+
+/// What is done with the requests; the last of several actions.
+fn compile_action(
+    config: &RouteConfig,
+    scope: Scope<'_>,
+    problem: &mut impl FnMut(&'static str, String),
+) -> Action {
+    let mut action = Action::Files;
+    if let Some(redirect) = &config.redirect {
+        if !matches!(redirect.status, 301 | 302 | 303 | 307 | 308) {
+            let message = format!("'status' must be 301, 302, 303, 307 or 308, not {}", redirect.status);
+            problem("redirect.status", message);
+        }
+        match Template::redirect(&redirect.to, scope) {
+            Ok(to) => action = Action::Redirect(Redirect { status: redirect.status, to }),
+            Err(message) => problem("redirect.to", format!("'to': {message}")),
+        }
+    }
+    if let Some(rewrite) = &config.rewrite {
+        match Template::rewrite(&rewrite.to, scope) {
+            Ok(to) => action = Action::Rewrite(Rewrite { to }),
+            Err(message) => problem("rewrite.to", format!("'to': {message}")),
+        }
+    }
+    if let Some(respond) = &config.respond {
+        if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
+            problem("respond.body", format!("'body': an answer with status {} has none", respond.status));
+        }
+        if !(200..600).contains(&respond.status) {
+            problem("respond.status", format!("'status' must be from 200 to 599, not {}", respond.status));
+        }
+        action = Action::Respond(respond.clone());
+    }
+    action
+}
+
+/// Finds keys that cannot be combined.
+fn check_combinations(
+    config: &RouteConfig,
+    path: &PathMatch,
+    problem: &mut impl FnMut(&'static str, String),
+) {
+    if config.cache.is_some() && !config.has_program() {
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files \
+                       have a cache already";
+        problem("cache", message.to_string());
+    }
+    for (key, message) in contradictions(config) {
+        problem(key, message);
+    }
+    if !config.middleware.is_empty()
+        && let Some(key) = [
+            ("redirect", config.redirect.is_some()),
+            ("rewrite", config.rewrite.is_some()),
+            ("respond", config.respond.is_some()),
+        ]
+        .iter()
+        .find_map(|(key, is_set)| is_set.then_some(key))
+    {
+        problem("middleware", format!("'middleware' cannot be combined with '{key}'"));
+    }
+    if config.alias.is_some() && !matches!(path, PathMatch::Below(_)) {
+        let message =
+            "'alias' needs a 'path' that ends with a slash, without wildcards: the directory replaces it";
+        problem("alias", message.to_string());
+    }
 }
 
 /// The files of `try_files`.
