@@ -44,53 +44,52 @@ pub fn select(
     if status != 200 && status != 206 {
         return Selected::Whole;
     }
-    let stored = FieldText(stored_fields);
-    let (mut none_match, mut modified_since, mut if_range) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ranges = Vec::new();
-    request.each(&mut |name, value| match name.len() {
-        13 if name.eq_ignore_ascii_case(b"if-none-match") => none_match.push(value),
-        17 if name.eq_ignore_ascii_case(b"if-modified-since") => modified_since.push(value),
-        8 if name.eq_ignore_ascii_case(b"if-range") => if_range.push(value),
-        5 if name.eq_ignore_ascii_case(b"range") => ranges.push(value),
-        _ => {}
+    let (mut none_match, mut modified_since) = (Vec::new(), Vec::new());
+    let (mut if_range, mut ranges) = (Vec::new(), Vec::new());
+    request.each(&mut |name, value| {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        if is(b"if-none-match") {
+            none_match.push(value);
+        } else if is(b"if-modified-since") {
+            modified_since.push(value);
+        } else if is(b"if-range") {
+            if_range.push(value);
+        } else if is(b"range") {
+            ranges.push(value);
+        }
     });
+    let stored = FieldText(stored_fields);
     let modified = stored.first("last-modified").and_then(|value| parse_http_date(value, now));
     let validators = Validators {
         etag: stored.first("etag").unwrap_or_default(),
         // Section 4.3.2: without Last-Modified the time at which the response was generated is used.
         last_modified: modified.unwrap_or(date),
     };
-    let lines = |values: &'_ [&'_ [u8]]| values.first().copied().map(<[u8]>::to_vec);
-    let (first_none_match, first_since) = (lines(&none_match), lines(&modified_since));
     let conditions = Conditions {
-        if_none_match: match none_match.len() {
-            0 | 1 => first_none_match.as_deref().into(),
-            _ => FieldLines::Several(&none_match),
-        },
-        if_modified_since: match modified_since.len() {
-            0 | 1 => first_since.as_deref().into(),
-            _ => FieldLines::Several(&modified_since),
-        },
+        if_none_match: field_lines(&none_match),
+        if_modified_since: field_lines(&modified_since),
         ..Conditions::default()
     };
-    match evaluate(&conditions, &validators, true, now) {
-        Precondition::NotModified => return Selected::NotModified,
-        Precondition::Proceed | Precondition::Failed => {}
+    if evaluate(&conditions, &validators, true, now) == Precondition::NotModified {
+        return Selected::NotModified;
     }
     let [wanted] = ranges.as_slice() else { return Selected::Whole };
     let strict = Validators { last_modified: modified.unwrap_or(i64::MIN), ..validators };
-    let condition = match if_range.as_slice() {
-        [] => FieldLines::Absent,
-        [value] => FieldLines::One(value),
-        several => FieldLines::Several(several),
-    };
-    if !is_get || !if_range_holds(condition, &strict, now) {
+    if !is_get || !if_range_holds(field_lines(&if_range), &strict, now) {
         return Selected::Whole;
     }
     match range::parse(wanted, complete_length, MOST_RANGES) {
         Ranges::Ignore => Selected::Whole,
         Ranges::Unsatisfiable => Selected::Unsatisfiable,
         Ranges::Satisfiable(ranges) => Selected::Ranges(ranges),
+    }
+}
+
+fn field_lines<'v>(values: &'v [&'v [u8]]) -> FieldLines<'v> {
+    match values {
+        [] => FieldLines::Absent,
+        [value] => FieldLines::One(value),
+        several => FieldLines::Several(several),
     }
 }
 
