@@ -96,12 +96,18 @@ pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
         | flag(terms.is_for_cookies, FLAG_FOR_COOKIES)
         | flag(terms.answered_authorized, FLAG_ANSWERED_AUTHORIZED)
         | flag(terms.answered_cookie, FLAG_ANSWERED_COOKIE);
-    let payload = [object.key(), object.selector(), object.fields(), object.trailers(), object.body()];
-    let lengths = [0, 1, 2, 3].map(|piece: usize| payload[piece].len());
     let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
-    let times = [terms.response_time, terms.date];
-    let spans = [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error];
-    assemble(KIND_OBJECT, flags, object.status(), lengths, times, spans, part, ticket, &payload)
+    let contents = Contents {
+        kind: KIND_OBJECT,
+        flags,
+        status: object.status(),
+        times: [terms.response_time, terms.date],
+        spans: [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error],
+        part,
+        ticket,
+        payload: [object.key(), object.selector(), object.fields(), object.trailers(), object.body()],
+    };
+    contents.assemble()
 }
 
 /// A purge as a record.
@@ -123,44 +129,51 @@ pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
 }
 
 fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
-    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0, 0], [0; 2], [0; 4], [0; 3], ticket, &[text])
+    let payload = [text, &[], &[], &[], &[]];
+    Contents { kind: KIND_PURGE, status: kind, ticket, payload, ..Contents::default() }.assemble()
 }
 
-#[allow(clippy::too_many_arguments, reason = "one for each row of the table above")]
-fn assemble(
+/// The contents of a record, in the order of the table above.
+#[derive(Default)]
+struct Contents<'a> {
     kind: u8,
     flags: u8,
     status: u16,
-    lengths: [usize; 4],
     times: [i64; 2],
     spans: [u32; 4],
     part: [u64; 3],
     ticket: u64,
-    payload: &[&[u8]],
-) -> Option<Vec<u8>> {
-    let length = HEAD_BYTES + payload.iter().map(|piece| piece.len()).sum::<usize>();
-    let mut record = Vec::with_capacity(length);
-    record.extend_from_slice(&[0; 16]);
-    record.extend_from_slice(&MARK.to_le_bytes());
-    record.extend_from_slice(&[kind, flags]);
-    record.extend_from_slice(&status.to_le_bytes());
-    record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
-    let [key, selector, fields, trailers] = lengths;
-    for length in [key, selector, fields] {
+    /// Key, selector, fields, trailers and body.
+    payload: [&'a [u8]; 5],
+}
+
+impl Contents<'_> {
+    /// The record; `None`: it is too large.
+    fn assemble(&self) -> Option<Vec<u8>> {
+        let length = HEAD_BYTES + self.payload.iter().map(|piece| piece.len()).sum::<usize>();
+        let mut record = Vec::with_capacity(length);
+        record.extend_from_slice(&[0; 16]);
+        record.extend_from_slice(&MARK.to_le_bytes());
+        record.extend_from_slice(&[self.kind, self.flags]);
+        record.extend_from_slice(&self.status.to_le_bytes());
         record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+        let [key, selector, fields, trailers, _] = self.payload;
+        for piece in [key, selector, fields] {
+            record.extend_from_slice(&u32::try_from(piece.len()).ok()?.to_le_bytes());
+        }
+        record.extend_from_slice(&[0; 12]);
+        record.extend_from_slice(&u32::try_from(trailers.len()).ok()?.to_le_bytes());
+        self.times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
+        self.spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
+        self.part.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
+        record.extend_from_slice(&self.ticket.to_le_bytes());
+        let head_sum: [u8; 8] = sum(&record[16..120]);
+        record.extend_from_slice(&head_sum);
+        self.payload.iter().for_each(|piece| record.extend_from_slice(piece));
+        let whole: [u8; 16] = sum(&record[16..]);
+        record[..16].copy_from_slice(&whole);
+        Some(record)
     }
-    record.extend_from_slice(&[0; 12]);
-    record.extend_from_slice(&u32::try_from(trailers).ok()?.to_le_bytes());
-    times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
-    spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
-    part.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
-    record.extend_from_slice(&ticket.to_le_bytes());
-    let head_sum: [u8; 8] = sum(&record[16..120]);
-    record.extend_from_slice(&head_sum);
-    payload.iter().for_each(|piece| record.extend_from_slice(piece));
-    let whole: [u8; 16] = sum(&record[16..]);
-    record[..16].copy_from_slice(&whole);
-    Some(record)
 }
 
 fn sum<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
