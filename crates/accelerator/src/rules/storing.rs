@@ -155,92 +155,16 @@ fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
 pub fn decide_storage(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotStored> {
     let fields = FieldText(response.fields);
     let (directives, is_targeted) = directives(fields);
-    let is_understood = UNDERSTOOD.contains(&response.status) || response.status == 504;
-    if !(200..600).contains(&response.status) || response.status == 304 {
-        return Err(NotStored::Status);
-    }
-    if directives.must_understand && !is_understood {
-        return Err(NotStored::Status);
-    }
-    // Section 5.2.2.3: for an understood status, must-understand overrides no-store.
-    if response.request_no_store || (directives.no_store && !directives.must_understand) {
-        return Err(NotStored::NoStore);
-    }
-    if directives.private {
-        return Err(NotStored::Private);
-    }
-    // Section 3.5.
-    let is_for_authorized = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
-    if response.is_authorized && !is_for_authorized {
-        return Err(NotStored::Authorization);
-    }
-    let mut varies_always = false;
-    fields.values("vary", &mut |value| varies_always |= list_members(value).any(|member| member == b"*"));
-    if varies_always {
-        return Err(NotStored::Varies);
-    }
     let date = response.date.unwrap_or(response.response_time);
     let explicit = explicit_lifetime(&directives, is_targeted, fields, date, response.response_time);
-    let is_for_cookies = directives.public || explicit.is_some_and(|lifetime| lifetime > 0);
-    if response.has_cookie && !is_for_cookies {
-        return Err(NotStored::Cookie);
-    }
-    let is_of_credentials = response.is_authorized || response.has_cookie;
+    let stated = Stated { response, fields, directives: &directives, date, explicit };
+    stated.check_permission()?;
     let set_cookie = set_cookie_rule(fields, &directives, policy);
     if set_cookie == SetCookie::Refuse || (set_cookie == SetCookie::Store && explicit.is_none()) {
         return Err(NotStored::SetsCookie);
     }
-    let mut is_of_policy = false;
-    let mut lifetime = match explicit {
-        Some(lifetime) => lifetime,
-        // The freshness of a response for another client is never guessed.
-        None if is_of_credentials && !directives.public => 0,
-        None => {
-            let implicit = implicit_lifetime(response, &directives, fields, date, policy);
-            is_of_policy = implicit.is_of_policy;
-            implicit.lifetime
-        }
-    };
-    let takes_minimum =
-        !directives.no_cache && !directives.must_revalidate && explicit != Some(0) && !is_of_credentials;
-    if takes_minimum && lifetime < policy.minimum_freshness {
-        lifetime = policy.minimum_freshness;
-        is_of_policy = true;
-    }
-    lifetime = lifetime.min(policy.maximum_freshness);
-    let must_revalidate = directives.must_revalidate
-        || directives.proxy_revalidate
-        || directives.s_maxage.is_some()
-        || directives.no_cache;
-    let initial_age = initial_age(response, fields, date);
-    if is_of_policy && lifetime > 0 {
-        // The policy's times count from the arrival: the origin's clock, or a Date that was generated once,
-        // does not matter.
-        lifetime = lifetime.saturating_add(initial_age);
-    }
-    let stale = |said: Option<u32>, of_policy: u32| match must_revalidate {
-        true => 0,
-        false => said.unwrap_or(if is_of_credentials { 0 } else { of_policy }),
-    };
-    let terms = Terms {
-        response_time: response.response_time,
-        date,
-        initial_age,
-        lifetime,
-        stale_while_revalidate: stale(directives.stale_while_revalidate, policy.stale_while_revalidate),
-        stale_if_error: stale(directives.stale_if_error, policy.stale_if_error),
-        no_cache: directives.no_cache,
-        must_revalidate,
-        is_for_authorized,
-        is_for_cookies,
-        answered_authorized: response.is_authorized,
-        answered_cookie: response.has_cookie,
-    };
-    let has_validator = fields.has("etag") || fields.has("last-modified");
-    let is_of_use = has_validator
-        || (!terms.no_cache && terms.fresh_for(response.response_time) > 0)
-        || (explicit.is_some() && !terms.must_revalidate && response.status == 200);
-    if !is_of_use || (explicit.is_none() && !may_be_heuristic(response.status, &directives)) {
+    let terms = stated.terms(policy);
+    if !stated.is_of_use(&terms) {
         return Err(NotStored::Useless);
     }
     let mut left_out = directives.fields;
@@ -248,6 +172,181 @@ pub fn decide_storage(response: &Response<'_>, policy: &Policy) -> Result<Storab
         left_out.push(b"set-cookie".as_slice().into());
     }
     Ok(Storable { terms, left_out })
+}
+
+/// What a response states about its storage.
+struct Stated<'r> {
+    response: &'r Response<'r>,
+    fields: FieldText<'r>,
+    directives: &'r ResponseDirectives,
+    /// When it was generated.
+    date: i64,
+    /// The lifetime that it states.
+    explicit: Option<u32>,
+}
+
+/// How long a response is fresh.
+struct Freshness {
+    lifetime: u32,
+    /// The policy states it.
+    is_of_policy: bool,
+}
+
+impl Stated<'_> {
+    /// Whether the response may be stored for those who may get it.
+    fn check_permission(&self) -> Result<(), NotStored> {
+        let Stated { response, directives, .. } = self;
+        let is_understood = UNDERSTOOD.contains(&response.status) || response.status == 504;
+        if !(200..600).contains(&response.status) || response.status == 304 {
+            return Err(NotStored::Status);
+        }
+        if directives.must_understand && !is_understood {
+            return Err(NotStored::Status);
+        }
+        // Section 5.2.2.3: for an understood status, must-understand overrides no-store.
+        if response.request_no_store || (directives.no_store && !directives.must_understand) {
+            return Err(NotStored::NoStore);
+        }
+        if directives.private {
+            return Err(NotStored::Private);
+        }
+        if response.is_authorized && !self.is_for_authorized() {
+            return Err(NotStored::Authorization);
+        }
+        let mut varies_always = false;
+        let mut note = |value| varies_always |= list_members(value).any(|member| member == b"*");
+        self.fields.values("vary", &mut note);
+        if varies_always {
+            return Err(NotStored::Varies);
+        }
+        if response.has_cookie && !self.is_for_cookies() {
+            return Err(NotStored::Cookie);
+        }
+        Ok(())
+    }
+
+    /// Section 3.5: it may answer requests with `Authorization`.
+    fn is_for_authorized(&self) -> bool {
+        self.directives.public || self.directives.must_revalidate || self.directives.s_maxage.is_some()
+    }
+
+    /// It may answer requests with `Cookie`.
+    fn is_for_cookies(&self) -> bool {
+        self.directives.public || self.explicit.is_some_and(|lifetime| lifetime > 0)
+    }
+
+    /// It answered a request with `Authorization` or `Cookie`.
+    fn is_of_credentials(&self) -> bool {
+        self.response.is_authorized || self.response.has_cookie
+    }
+
+    /// The terms of its reuse.
+    fn terms(&self, policy: &Policy) -> Terms {
+        let Stated { response, directives, .. } = self;
+        let must_revalidate = directives.must_revalidate
+            || directives.proxy_revalidate
+            || directives.s_maxage.is_some()
+            || directives.no_cache;
+        let Freshness { mut lifetime, is_of_policy } = self.freshness(policy);
+        let initial_age = self.initial_age();
+        if is_of_policy && lifetime > 0 {
+            // The policy's times count from the arrival: the origin's clock, or a Date that was generated
+            // once, does not matter.
+            lifetime = lifetime.saturating_add(initial_age);
+        }
+        let stale = |stated: Option<u32>, of_policy: u32| match must_revalidate {
+            true => 0,
+            false => stated.unwrap_or(if self.is_of_credentials() { 0 } else { of_policy }),
+        };
+        Terms {
+            response_time: response.response_time,
+            date: self.date,
+            initial_age,
+            lifetime,
+            stale_while_revalidate: stale(directives.stale_while_revalidate, policy.stale_while_revalidate),
+            stale_if_error: stale(directives.stale_if_error, policy.stale_if_error),
+            no_cache: directives.no_cache,
+            must_revalidate,
+            is_for_authorized: self.is_for_authorized(),
+            is_for_cookies: self.is_for_cookies(),
+            answered_authorized: response.is_authorized,
+            answered_cookie: response.has_cookie,
+        }
+    }
+
+    /// How long it is fresh, within the limits of the policy.
+    fn freshness(&self, policy: &Policy) -> Freshness {
+        let mut freshness = match self.explicit {
+            Some(lifetime) => Freshness { lifetime, is_of_policy: false },
+            // The freshness of a response for another client is never guessed.
+            None if self.is_of_credentials() && !self.directives.public => {
+                Freshness { lifetime: 0, is_of_policy: false }
+            }
+            None => self.implicit_freshness(policy),
+        };
+        let takes_minimum = !self.directives.no_cache
+            && !self.directives.must_revalidate
+            && self.explicit != Some(0)
+            && !self.is_of_credentials();
+        if takes_minimum && freshness.lifetime < policy.minimum_freshness {
+            freshness = Freshness { lifetime: policy.minimum_freshness, is_of_policy: true };
+        }
+        freshness.lifetime = freshness.lifetime.min(policy.maximum_freshness);
+        freshness
+    }
+
+    /// The freshness of a response that does not state it: the heuristic lifetime (section 4.2.2).
+    fn implicit_freshness(&self, policy: &Policy) -> Freshness {
+        let Stated { response, fields, date, .. } = *self;
+        let known = |lifetime| Freshness { lifetime, is_of_policy: false };
+        if !self.may_be_heuristic() || self.directives.no_cache {
+            return known(0);
+        }
+        // Section 5.4: if nothing else is stated, Pragma in a response is respected.
+        let mut is_pragma = false;
+        fields.values("pragma", &mut |value| is_pragma |= value.eq_ignore_ascii_case(b"no-cache"));
+        if is_pragma && !fields.has("cache-control") {
+            return known(0);
+        }
+        if response.status >= 400 && policy.negative_freshness > 0 {
+            return Freshness { is_of_policy: true, ..known(policy.negative_freshness) };
+        }
+        let modified = fields.first("last-modified").and_then(|value| parse_http_date(value, date));
+        if let Some(modified) = modified {
+            let part = (date - modified).max(0).saturating_mul(i64::from(policy.heuristic_percent)) / 100;
+            return known(u32::try_from(part).unwrap_or(MOST_SECONDS).min(policy.heuristic_maximum));
+        }
+        if response.status < 400 {
+            return Freshness { lifetime: policy.default_freshness, is_of_policy: true };
+        }
+        known(0)
+    }
+
+    fn may_be_heuristic(&self) -> bool {
+        is_heuristically_cacheable(self.response.status) || self.directives.public
+    }
+
+    /// The age of the response when it arrived (section 4.2.3). Of several Age values the first counts, and
+    /// none if that is not a number (section 5.1).
+    fn initial_age(&self) -> u32 {
+        let response = self.response;
+        let mut first = None;
+        self.fields.values("age", &mut |value| first = first.or_else(|| list_members(value).next()));
+        // Only in directives may a number be in quotation marks.
+        let stated = first.filter(|age| !age.starts_with(b"\"")).and_then(seconds).unwrap_or(0);
+        let apparent = (response.response_time - self.date).max(0);
+        let corrected = i64::from(stated) + (response.response_time - response.request_time).max(0);
+        u32::try_from(apparent.max(corrected)).unwrap_or(MOST_SECONDS).min(MOST_SECONDS)
+    }
+
+    /// Whether a stored response with these terms can answer a request, at least after a validation.
+    fn is_of_use(&self, terms: &Terms) -> bool {
+        let has_validator = self.fields.has("etag") || self.fields.has("last-modified");
+        let may_answer = has_validator
+            || (!terms.no_cache && terms.fresh_for(self.response.response_time) > 0)
+            || (self.explicit.is_some() && !terms.must_revalidate && self.response.status == 200);
+        may_answer && (self.explicit.is_some() || self.may_be_heuristic())
+    }
 }
 
 /// The treatment of this response's `Set-Cookie`. A response that names the field in `no-cache` or `private`
@@ -258,10 +357,6 @@ fn set_cookie_rule(fields: FieldText<'_>, directives: &ResponseDirectives, polic
         return SetCookie::Remove;
     }
     policy.set_cookie
-}
-
-fn may_be_heuristic(status: u16, directives: &ResponseDirectives) -> bool {
-    is_heuristically_cacheable(status) || directives.public
 }
 
 /// The lifetime that the response states (section 4.2.1).
@@ -289,57 +384,6 @@ fn explicit_lifetime(
     // An invalid date means that the response has expired (section 5.3).
     let lifetime = expires.map_or(0, |expires| (expires - date).max(0));
     Some(u32::try_from(lifetime).unwrap_or(MOST_SECONDS).min(MOST_SECONDS))
-}
-
-/// The freshness of a response that does not state it.
-struct Implicit {
-    lifetime: u32,
-    /// The policy states it.
-    is_of_policy: bool,
-}
-
-/// The heuristic lifetime (section 4.2.2).
-fn implicit_lifetime(
-    response: &Response<'_>,
-    directives: &ResponseDirectives,
-    fields: FieldText<'_>,
-    date: i64,
-    policy: &Policy,
-) -> Implicit {
-    let known = |lifetime| Implicit { lifetime, is_of_policy: false };
-    if !may_be_heuristic(response.status, directives) || directives.no_cache {
-        return known(0);
-    }
-    // Section 5.4: if nothing else is stated, Pragma in a response is respected.
-    let mut is_pragma = false;
-    fields.values("pragma", &mut |value| is_pragma |= value.eq_ignore_ascii_case(b"no-cache"));
-    if is_pragma && !fields.has("cache-control") {
-        return known(0);
-    }
-    if response.status >= 400 && policy.negative_freshness > 0 {
-        return Implicit { is_of_policy: true, ..known(policy.negative_freshness) };
-    }
-    let modified = fields.first("last-modified").and_then(|value| parse_http_date(value, date));
-    if let Some(modified) = modified {
-        let part = (date - modified).max(0).saturating_mul(i64::from(policy.heuristic_percent)) / 100;
-        return known(u32::try_from(part).unwrap_or(MOST_SECONDS).min(policy.heuristic_maximum));
-    }
-    if response.status < 400 {
-        return Implicit { lifetime: policy.default_freshness, is_of_policy: true };
-    }
-    known(0)
-}
-
-/// The age of the response when it arrived (section 4.2.3). Of several Age values the first counts, and none
-/// if that is not a number (section 5.1).
-fn initial_age(response: &Response<'_>, fields: FieldText<'_>, date: i64) -> u32 {
-    let mut first = None;
-    fields.values("age", &mut |value| first = first.or_else(|| list_members(value).next()));
-    // Only in directives may a number be in quotation marks.
-    let said = first.filter(|age| !age.starts_with(b"\"")).and_then(seconds).unwrap_or(0);
-    let apparent = (response.response_time - date).max(0);
-    let corrected = i64::from(said) + (response.response_time - response.request_time).max(0);
-    u32::try_from(apparent.max(corrected)).unwrap_or(MOST_SECONDS).min(MOST_SECONDS)
 }
 
 #[cfg(test)]
