@@ -11,7 +11,7 @@ use touchstone_handler::request::{NextHandler, Request};
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
-use super::{ExchangeAnswer, Progress, carry_out, handler_of, run_to_answer};
+use super::{ExchangeAnswer, Progress, StepContext, carry_out, handler_of, run_to_answer};
 use crate::core::Core;
 
 /// A position in the chain of components of a route.
@@ -84,11 +84,10 @@ impl Chain {
         };
         // Fields that the components set about the client are kept.
         let progress = Progress::of_cleaned_request();
-        let (core, snapshot) = (&self.core, &self.snapshot);
-        let first = carry_out(core, snapshot, &resolved, request, self.form, &progress).await;
-        run_to_answer(core, snapshot, first, self.form, &progress, ExchangeAnswer::from(Answer::new(200)))
-            .await
-            .answer
+        let context =
+            StepContext { core: &self.core, snapshot: &self.snapshot, form: self.form, progress: &progress };
+        let first = carry_out(context, &resolved, request).await;
+        run_to_answer(context, first, ExchangeAnswer::from(Answer::new(200))).await.answer
     }
 }
 

@@ -116,30 +116,39 @@ pub async fn answer(
     }
     identify(&core, &snapshot, &mut request, &progress);
     request.interim = Some(progress.clone());
-    let first = step(&core, &snapshot, request, form, &progress, &mut answered).await;
-    run_to_answer(&core, &snapshot, first, form, &progress, answered).await
+    let context = StepContext { core: &core, snapshot: &snapshot, form, progress: &progress };
+    let first = step(context, request, &mut answered).await;
+    run_to_answer(context, first, answered).await
+}
+
+/// What all steps of a request use.
+#[derive(Clone, Copy)]
+struct StepContext<'c> {
+    core: &'c Rc<Core>,
+    snapshot: &'c Arc<Snapshot>,
+    /// The form of head that the connection needs for cached files.
+    form: ConnectionForm,
+    progress: &'c Progress,
 }
 
 /// Repeats the steps while handlers change the request, until there is an answer.
 async fn run_to_answer(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
+    context: StepContext<'_>,
     mut next: NextStep,
-    form: ConnectionForm,
-    progress: &Progress,
     mut answered: ExchangeAnswer,
 ) -> ExchangeAnswer {
     loop {
         match next {
             NextStep::Answer(mut answer) => {
-                if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.facts.id()) {
-                    answer = answer.field(&snapshot.config.request_id.field, id.as_str());
+                let config = &context.snapshot.config.request_id;
+                if let (true, Some(id)) = (config.answer, &*context.progress.facts.id()) {
+                    answer = answer.field(&config.field, id.as_str());
                 }
                 answered.answer = answer;
                 return answered;
             }
             NextStep::Again(again) => {
-                next = step(core, snapshot, *again, form, progress, &mut answered).await;
+                next = step(context, *again, &mut answered).await;
             }
         }
     }
@@ -176,8 +185,9 @@ pub async fn answer_by_program(
         Some(call) => call.continue_request(request).await,
         None => handler.handle(request).await,
     };
-    let first = process_handled(&core, &snapshot, handled, request_without_body, form, &progress).await;
-    run_to_answer(&core, &snapshot, first, form, &progress, answered).await
+    let context = StepContext { core: &core, snapshot: &snapshot, form, progress: &progress };
+    let first = process_handled(context, handled, request_without_body).await;
+    run_to_answer(context, first, answered).await
 }
 
 /// The same, for requests of the server itself. The result becomes a part of another answer, so it has no
@@ -216,35 +226,28 @@ enum NextStep {
     Again(Box<Request>),
 }
 
+impl NextStep {
+    /// The answer with the fields and the error page of the site.
+    async fn finish(context: StepContext<'_>, request: &Request, answer: Answer) -> NextStep {
+        NextStep::Answer(finish(context, request, answer).await)
+    }
+}
+
 /// One round: routes and rewrites, access rules, and the resulting action.
-async fn step(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
-    mut request: Request,
-    form: ConnectionForm,
-    progress: &Progress,
-    answered: &mut ExchangeAnswer,
-) -> NextStep {
+async fn step(context: StepContext<'_>, mut request: Request, answered: &mut ExchangeAnswer) -> NextStep {
+    let StepContext { core, snapshot, progress, .. } = context;
     let site = request.site;
     progress.at(snapshot, site, None);
     if request.path.is_empty() {
         let answer = Answer::error(path_status(&request.encoded_path));
-        let mut answer = finish(core, snapshot, &request, site, form, answer).await;
-        let rules = snapshot.sites[site].rules.as_ref();
-        if let Some(policy) = rules.and_then(SiteRules::policy) {
-            policy.common().apply(&mut answer.fields);
-        }
-        if let Some(rules) = rules {
-            add_site_fields(rules, snapshot, &request, progress, answered, &mut answer);
-        }
-        return NextStep::Answer(answer);
+        return NextStep::Answer(finish_unrouted(context, &request, &request, answered, answer).await);
     }
     let Some(rules) = &snapshot.sites[site].rules else {
         progress.with("files");
         if request.received.head.lacks_length {
-            return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await);
+            return NextStep::finish(context, &request, Answer::error(411)).await;
         }
-        return NextStep::Answer(answer_file(core, snapshot, &request, site, form).await);
+        return NextStep::Answer(answer_file(context, &request, site).await);
     };
     // The received request: results of the rules are noted in `request` itself.
     let original = request.without_body();
@@ -261,16 +264,15 @@ async fn step(
     };
     if let Some((answer, policy, fields)) = preflight(rules, &view) {
         progress.with("cors");
-        let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+        let mut answer = finish(context, &request, answer).await;
         policy.common().apply(&mut answer.fields);
         answer.fields.extend_from_slice(&fields);
-        add_site_fields(rules, snapshot, &original, progress, answered, &mut answer);
+        add_site_fields(context, rules, &original, answered, &mut answer);
         return NextStep::Answer(answer);
     }
     if rules.crawlers().is_some() || rules.logins().is_some() {
         // Boxed, so that other futures do not get larger.
-        let parts = (&view, &original, &mut request);
-        let own = Box::pin(answer_own_path(core, snapshot, rules, parts, form, (progress, &*answered)));
+        let own = Box::pin(answer_own_path(context, rules, (&view, &original, &mut request), answered));
         if let Some(answer) = own.await {
             return NextStep::Answer(answer);
         }
@@ -286,56 +288,50 @@ async fn step(
     let browser = BrowserFields::new(&resolved, &view);
     let mut routed =
         RoutedRequest { rules, resolved, view, browser, original: &original, cookies: Vec::new() };
-    match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
-        NextStep::Answer(mut answer) => {
-            routed.browser.apply(answer.status, &mut answer.fields);
-            add_fields(&routed.resolved.fields, snapshot, &original, progress, answered, &mut answer);
-            add_site_fields(rules, snapshot, &original, progress, answered, &mut answer);
-            if !routed.resolved.logins.is_empty() {
-                login::make_private(&mut answer);
-            }
-            if !routed.cookies.is_empty() {
-                forward_auth::add_cookies(&routed.cookies, &mut answer);
-            }
-            let delivery = rules.delivery_at(routed.resolved.route.map(|route| route.index));
-            NextStep::Answer(match delivery.and_then(|delivery| delivery.rate) {
-                Some(rate) => send_rate::limit(answer, rate),
-                None => answer,
-            })
-        }
+    match apply_rules(context, &mut routed, request, answered).await {
+        NextStep::Answer(answer) => NextStep::Answer(routed.complete(context, answered, answer)),
         again @ NextStep::Again(_) => again,
     }
+}
+
+/// Adds the fields of the site to an answer that no route has made.
+async fn finish_unrouted(
+    context: StepContext<'_>,
+    request: &Request,
+    original: &Request,
+    answered: &ExchangeAnswer,
+    answer: Answer,
+) -> Answer {
+    let mut answer = finish(context, request, answer).await;
+    if let Some(rules) = &context.snapshot.sites[request.site].rules {
+        if let Some(policy) = rules.policy() {
+            policy.common().apply(&mut answer.fields);
+        }
+        add_site_fields(context, rules, original, answered, &mut answer);
+    }
+    answer
 }
 
 /// The answer at a path that the server itself answers: of the check of visitors, or of a login. `None`: the
 /// path is neither, and the cookies of both are removed from the request.
 async fn answer_own_path(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
+    context: StepContext<'_>,
     rules: &SiteRules,
     (view, original, request): (&RequestView<'_>, &Request, &mut Request),
-    form: ConnectionForm,
-    (progress, answered): (&Progress, &ExchangeAnswer),
+    answered: &ExchangeAnswer,
 ) -> Option<Answer> {
-    let site = request.site;
+    let StepContext { core, snapshot, progress, .. } = context;
     let mut own = crawlers::answer(rules, view, original, progress).inspect(|_| progress.with("check"));
     if own.is_none() && rules.logins().is_some() {
         own = login::answer(core, snapshot, rules, view, (original, &mut request.body), progress)
             .await
             .inspect(|_| progress.with("login"));
     }
-    let Some(answer) = own else {
-        return match own_cookies::remove(rules, request) {
-            true => None,
-            false => Some(finish(core, snapshot, request, site, form, Answer::error(500)).await),
-        };
-    };
-    let mut answer = finish(core, snapshot, request, site, form, answer).await;
-    if let Some(policy) = rules.policy() {
-        policy.common().apply(&mut answer.fields);
+    match own {
+        Some(answer) => Some(finish_unrouted(context, request, original, answered, answer).await),
+        None if own_cookies::remove(rules, request) => None,
+        None => Some(finish(context, request, Answer::error(500)).await),
     }
-    add_site_fields(rules, snapshot, original, progress, answered, &mut answer);
-    Some(answer)
 }
 
 /// A request with the decisions of the routes.
@@ -350,29 +346,49 @@ struct RoutedRequest<'r, 'v> {
     cookies: Vec<u8>,
 }
 
+impl RoutedRequest<'_, '_> {
+    /// Adds to an answer what the routes and the site add to every answer.
+    fn complete(&self, context: StepContext<'_>, answered: &ExchangeAnswer, mut answer: Answer) -> Answer {
+        let RoutedRequest { rules, resolved, original, .. } = self;
+        self.browser.apply(answer.status, &mut answer.fields);
+        add_fields(context, &resolved.fields, original, answered, &mut answer);
+        add_site_fields(context, rules, original, answered, &mut answer);
+        if !resolved.logins.is_empty() {
+            login::make_private(&mut answer);
+        }
+        if !self.cookies.is_empty() {
+            forward_auth::add_cookies(&self.cookies, &mut answer);
+        }
+        let delivery = rules.delivery_at(resolved.route.map(|route| route.index));
+        match delivery.and_then(|delivery| delivery.rate) {
+            Some(rate) => send_rate::limit(answer, rate),
+            None => answer,
+        }
+    }
+}
+
 /// Adds the fields of the site whose values have variables.
 fn add_site_fields(
+    context: StepContext<'_>,
     rules: &SiteRules,
-    snapshot: &Snapshot,
     original: &Request,
-    progress: &Progress,
     answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
     if let Some(fields) = rules.fields() {
-        add_fields(&[(fields, Vec::new())], snapshot, original, progress, answered, answer);
+        add_fields(context, &[(fields, Vec::new())], original, answered, answer);
     }
 }
 
 /// Adds the fields of routes or of the site, whose values may have variables.
 fn add_fields(
+    context: StepContext<'_>,
     fields: &[(&AnswerFields, Vec<Bytes>)],
-    snapshot: &Snapshot,
     original: &Request,
-    progress: &Progress,
     answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
+    let StepContext { snapshot, progress, .. } = context;
     for (fields, captures) in fields {
         let status = answer.status;
         let source = AnswerVariables { request: original, answered, progress, snapshot, status, captures };
@@ -382,59 +398,18 @@ fn add_fields(
 
 /// Applies the access rules to a request, and carries out the decisions of the routes.
 async fn apply_rules(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
+    context: StepContext<'_>,
     routed: &mut RoutedRequest<'_, '_>,
     mut request: Request,
-    form: ConnectionForm,
-    progress: &Progress,
     answered: &mut ExchangeAnswer,
 ) -> NextStep {
-    let RoutedRequest { rules, resolved, view, browser, original, cookies } = routed;
-    let (rules, view) = (*rules, *view);
+    let StepContext { core, snapshot, form, progress } = context;
+    if let Err(answer) = check_rules(context, routed, &mut request, answered).await {
+        return NextStep::finish(context, &request, answer).await;
+    }
     let site = request.site;
-    if is_body_too_long(core, snapshot, &request) {
-        return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(413)).await);
-    }
-    if let Err(answer) = admit(snapshot, resolved, &view, &mut request, progress, answered).await {
-        return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
-    }
-    if !resolved.crawlers.is_empty() {
-        // Boxed, so that other futures do not get larger.
-        let checked = Box::pin(crawlers::check(resolved, &view, original, (&mut request, progress)));
-        if let Err(answer) = checked.await {
-            progress.with("check");
-            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
-        }
-    }
-    if !resolved.logins.is_empty() && !progress.set_cleaned() {
-        prepare_head(snapshot, &mut request);
-    }
-    for login in &resolved.logins {
-        // Boxed, so that other futures do not get larger.
-        let checked =
-            Box::pin(login::check(core, snapshot, login, original, (&mut request, progress), cookies));
-        if let Err(answer) = checked.await {
-            progress.with("login");
-            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
-        }
-        answered.user.clone_from(&request.user);
-    }
-    if !resolved.authorities.is_empty() {
-        // Boxed, so that other futures do not get larger.
-        let allowed = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
-        if let Err(answer) = allowed.await {
-            progress.with("forward_auth");
-            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
-        }
-        if request.user.is_some() {
-            answered.user.clone_from(&request.user);
-        }
-    }
-    if let Err(refusal) = access::count_admitted(&resolved.gates, &request).await {
-        progress.with("access");
-        return NextStep::Answer(finish(core, snapshot, &request, site, form, refusal.answer()).await);
-    }
+    let RoutedRequest { rules, resolved, view, browser, .. } = routed;
+    let (rules, view) = (*rules, *view);
     if let Some(rewritten) = resolved.rewritten.take() {
         request.path = rewritten.path;
         request.encoded_path = rewritten.encoded_path;
@@ -445,7 +420,7 @@ async fn apply_rules(
     {
         progress.with("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
-        return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        return NextStep::finish(context, &request, answer).await;
     }
     if let Some(route) = resolved.tries_files() {
         let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
@@ -457,7 +432,7 @@ async fn apply_rules(
     }
     if !add_place_fields(rules, &mut request) || !browser.pass_nonce(snapshot, rules, resolved, &mut request)
     {
-        return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
+        return NextStep::finish(context, &request, Answer::error(500)).await;
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
@@ -468,12 +443,56 @@ async fn apply_rules(
         let request_without_body = request.without_body();
         let mut answer = Box::pin(chain.answer_here(request)).await;
         if answer.is_error_page {
-            use_error_page(core, snapshot, &request_without_body, site, form, &mut answer).await;
+            use_error_page(context, &request_without_body, &mut answer).await;
         }
         middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
         return NextStep::Answer(answer);
     }
-    carry_out(core, snapshot, resolved, request, form, progress).await
+    carry_out(context, resolved, request).await
+}
+
+/// Checks the rules on a request in their order, and notes in it what they have found. The error is the
+/// answer to a refused request.
+async fn check_rules(
+    context: StepContext<'_>,
+    routed: &mut RoutedRequest<'_, '_>,
+    request: &mut Request,
+    answered: &mut ExchangeAnswer,
+) -> Result<(), Answer> {
+    let StepContext { core, snapshot, progress, .. } = context;
+    let RoutedRequest { resolved, view, original, cookies, .. } = routed;
+    if is_body_too_long(core, snapshot, request) {
+        return Err(Answer::error(413));
+    }
+    admit(snapshot, resolved, view, request, progress, answered).await?;
+    if !resolved.crawlers.is_empty() {
+        // Boxed, so that other futures do not get larger.
+        let checked = Box::pin(crawlers::check(resolved, view, original, (&mut *request, progress)));
+        checked.await.inspect_err(|_| progress.with("check"))?;
+    }
+    if !resolved.logins.is_empty() && !progress.set_cleaned() {
+        prepare_head(snapshot, request);
+    }
+    for login in &resolved.logins {
+        // Boxed, so that other futures do not get larger.
+        let checked =
+            Box::pin(login::check(core, snapshot, login, original, (&mut *request, progress), cookies));
+        checked.await.inspect_err(|_| progress.with("login"))?;
+        answered.user.clone_from(&request.user);
+    }
+    if !resolved.authorities.is_empty() {
+        // Boxed, so that other futures do not get larger.
+        let allowed = Box::pin(ask_authorities(core, snapshot, resolved, request, progress, cookies));
+        allowed.await.inspect_err(|_| progress.with("forward_auth"))?;
+        if request.user.is_some() {
+            answered.user.clone_from(&request.user);
+        }
+    }
+    let counted = access::count_admitted(&resolved.gates, &*request).await;
+    counted.map_err(|refusal| {
+        progress.with("access");
+        refusal.answer()
+    })
 }
 
 /// Applies the access rules. The error is the answer to a refused request.
@@ -579,24 +598,18 @@ fn preflight<'r>(
 }
 
 /// Carries out the action of the rules.
-async fn carry_out(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
-    resolved: &Resolved<'_>,
-    mut request: Request,
-    form: ConnectionForm,
-    progress: &Progress,
-) -> NextStep {
+async fn carry_out(context: StepContext<'_>, resolved: &Resolved<'_>, mut request: Request) -> NextStep {
+    let StepContext { core, snapshot, progress, .. } = context;
     let site = request.site;
     match &resolved.outcome {
         Outcome::Handler(interface) if needs_escapes(&request.path) && !interface.takes_escapes() => {
             progress.with(interface.name());
             let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
-            NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(status)).await)
+            NextStep::finish(context, &request, Answer::error(status)).await
         }
         // RFC 9110 section 15.5.12: there may be a body whose end cannot be found.
         outcome if request.received.head.lacks_length && !takes_missing_length(outcome) => {
-            NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
+            NextStep::finish(context, &request, Answer::error(411)).await
         }
         Outcome::Handler(interface) => {
             let request_without_body = request.without_body();
@@ -617,7 +630,7 @@ async fn carry_out(
                 // Boxed, so that other futures do not get larger.
                 Box::pin(includes::evaluate(core, snapshot, &request_without_body, pages, answer)).await;
             }
-            process_handled(core, snapshot, handled, request_without_body, form, progress).await
+            process_handled(context, handled, request_without_body).await
         }
         Outcome::Files { root } => {
             progress.with("files");
@@ -629,10 +642,9 @@ async fn carry_out(
                 // In a function of its own, so that futures which do not need it are smaller.
                 Some(substitution) => {
                     let coded = &snapshot.sites[files].codings;
-                    Box::pin(answer_replaced(core, snapshot, request, files, form, (&**substitution, coded)))
-                        .await
+                    Box::pin(answer_replaced(context, request, files, (&**substitution, coded))).await
                 }
-                None => answer_file(core, snapshot, &request, files, form).await,
+                None => answer_file(context, &request, files).await,
             })
         }
         outcome => {
@@ -646,7 +658,7 @@ async fn carry_out(
                 log.limited(LogLevel::Warning, "route failed", message);
             }
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
-            NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await)
+            NextStep::finish(context, &request, answer).await
         }
     }
 }
@@ -694,13 +706,11 @@ fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
 
 /// Processes the result of a handler.
 async fn process_handled(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
+    context: StepContext<'_>,
     handled: Handled,
     request_without_body: Request,
-    form: ConnectionForm,
-    progress: &Progress,
 ) -> NextStep {
+    let StepContext { core, snapshot, form, progress } = context;
     let site = request_without_body.site;
     NextStep::Answer(match handled {
         Handled::Answer(answer) => {
@@ -709,7 +719,7 @@ async fn process_handled(
                 true => without_its_page(answer),
                 false => answer,
             };
-            finish(core, snapshot, &request_without_body, site, form, answer).await
+            finish(context, &request_without_body, answer).await
         }
         Handled::LocalRedirect { target } => match request_without_body.derive(&target) {
             Some(next) => return NextStep::Again(Box::new(next)),
@@ -719,7 +729,7 @@ async fn process_handled(
                 let message = format_args!("{message}{}", Named(&id));
                 let log = error_log(core, snapshot, &request_without_body);
                 log.limited(LogLevel::Warning, "local redirect", message);
-                finish(core, snapshot, &request_without_body, site, form, Answer::error(500)).await
+                finish(context, &request_without_body, Answer::error(500)).await
             }
         },
         Handled::Again(request) => return NextStep::Again(request),
@@ -727,12 +737,12 @@ async fn process_handled(
             progress.signals.handler_ended();
             progress.with("files");
             let files = own_files(snapshot, &request).unwrap_or(site);
-            answer_file(core, snapshot, &request, files, form).await
+            answer_file(context, &request, files).await
         }
         Handled::OnDisk(found) => {
             progress.signals.handler_ended();
             let answer = on_disk::answer(core, snapshot, site, form, &found).await;
-            finish(core, snapshot, &request_without_body, site, form, answer).await
+            finish(context, &request_without_body, answer).await
         }
     })
 }
@@ -864,27 +874,20 @@ impl std::fmt::Display for Named<'_> {
     }
 }
 
-async fn answer_file(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
-    request: &Request,
-    site: usize,
-    form: ConnectionForm,
-) -> Answer {
-    let file_request = file_request(snapshot, request, site, form);
+/// Answers with a file of `files`, a site or a route with its own settings of files.
+async fn answer_file(context: StepContext<'_>, request: &Request, files: usize) -> Answer {
+    let file_request = file_request(context.snapshot, request, files, context.form);
     // Boxed, because its future is large, and those of programs would need the same room.
-    let answer = Box::pin(static_files::answer(core, &file_request)).await;
+    let answer = Box::pin(static_files::answer(context.core, &file_request)).await;
     // Error pages are files of the site, not of a route's directory.
-    finish(core, snapshot, request, request.site, form, answer).await
+    finish(context, request, answer).await
 }
 
 /// Answers with a file in which texts are replaced.
 async fn answer_replaced(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
+    context: StepContext<'_>,
     mut request: Request,
-    site: usize,
-    form: ConnectionForm,
+    files: usize,
     (substitution, codings): (&Substitution, &CodingSettings),
 ) -> Answer {
     let answer_form = compression::AnswerForm::of(&request, codings);
@@ -892,37 +895,24 @@ async fn answer_replaced(
     if !substitution.request_plain_form(&mut request) {
         return Answer::error(500);
     }
-    let answer = answer_file(core, snapshot, &request, site, form).await;
+    let answer = answer_file(context, &request, files).await;
     answer_form.apply(substitution.apply(answer, is_head))
 }
 
 /// Adds the fields that the site adds to all its answers.
-async fn finish(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
-    request: &Request,
-    site: usize,
-    form: ConnectionForm,
-    mut answer: Answer,
-) -> Answer {
+async fn finish(context: StepContext<'_>, request: &Request, mut answer: Answer) -> Answer {
     if answer.is_error_page {
-        use_error_page(core, snapshot, request, site, form, &mut answer).await;
+        use_error_page(context, request, &mut answer).await;
     }
-    answer.fields.extend_from_slice(&snapshot.sites[site].fields);
+    answer.fields.extend_from_slice(&context.snapshot.sites[request.site].fields);
     answer
 }
 
 /// Replaces the built-in error page by the site's own page, if it has one.
-async fn use_error_page(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
-    request: &Request,
-    site: usize,
-    form: ConnectionForm,
-    answer: &mut Answer,
-) {
+async fn use_error_page(context: StepContext<'_>, request: &Request, answer: &mut Answer) {
+    let StepContext { core, snapshot, form, .. } = context;
     if let Some(page) = snapshot.error_page(request.site, request.route, answer.status) {
-        let file_request = file_request(snapshot, request, site, form);
+        let file_request = file_request(snapshot, request, request.site, form);
         Box::pin(static_files::use_error_page(core, &file_request, page, answer)).await;
     }
 }
