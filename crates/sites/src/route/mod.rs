@@ -43,6 +43,8 @@ pub struct SiteRules {
     route_interfaces: Box<[RouteInterface]>,
     /// The prefixes of the paths of programs and of other directories, without the slash.
     prefixes: FxHashSet<Box<[u8]>>,
+    /// Which routes have no other effect than their program, see [`SiteRules::program_at_once`].
+    is_immediate: Box<[bool]>,
     has_programs_at_once: bool,
     has_called_programs: bool,
     /// The server that decides which requests pass.
@@ -250,12 +252,13 @@ impl SiteRules {
         let prefixes = prefixes.collect();
         let has_programs_at_once = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
-        Ok((!is_empty).then_some(SiteRules {
+        let mut rules = SiteRules {
             gate,
             routes,
             route_gates,
             route_interfaces,
             prefixes,
+            is_immediate: Box::default(),
             has_programs_at_once,
             has_called_programs,
             authority,
@@ -271,7 +274,10 @@ impl SiteRules {
             deliveries,
             fields,
             needs_connection,
-        }))
+        };
+        let routes = rules.routes.iter().flat_map(Routes::iter);
+        rules.is_immediate = routes.map(|route| rules.has_program_only(route)).collect();
+        Ok((!is_empty).then_some(rules))
     }
 
     /// The routes that have the cache.
@@ -373,33 +379,42 @@ impl SiteRules {
             return None;
         }
         let route = self.routes.as_ref()?.find(request)?;
-        let RouteInterface { interface, cache, middleware } = self.route_interfaces.get(route.index)?;
-        if !middleware.is_empty() || cache.as_ref().is_some_and(|cache| cache.policy.has_variables()) {
+        let policy = self.policy_of(Some(route));
+        let is_common = policy.is_none_or(|policy| policy.is_common_for(request));
+        if !is_common || !*self.is_immediate.get(route.index)? {
             return None;
         }
-        let interface = interface.as_ref()?;
-        let has_no_other_effect =
-            matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
-        let has_no_other_effect =
-            has_no_other_effect && route.includes.is_none() && route.try_files.is_empty();
-        let policy = self.policy_of(Some(route));
-        let has_no_other_effect = has_no_other_effect
-            && self.places.is_none()
-            && self.authority_of(Some(route)).is_none()
-            && self.login_of(Some(route)).is_none()
-            && self.crawlers_of(Some(route)).is_none()
-            && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
-        let has_no_other_effect = has_no_other_effect
-            && !route.has_error_pages
-            && !self.intercepts_errors
-            && self.delivery_at(Some(route.index)).is_none();
-        has_no_other_effect.then(|| ImmediateProgram {
+        let RouteInterface { interface, cache, .. } = self.route_interfaces.get(route.index)?;
+        Some(ImmediateProgram {
             route: route.index,
-            interface,
+            interface: interface.as_ref()?,
             cache: cache.as_ref(),
             policy,
             gate: self.gate_of(Some(route)),
         })
+    }
+
+    /// Whether a route has no other effect on requests than its program, its gate and the common fields for
+    /// browsers. [`SiteRules::resolve`] finds the other effects.
+    fn has_program_only(&self, route: &Route) -> bool {
+        let Some(RouteInterface { cache, middleware, .. }) = self.route_interfaces.get(route.index) else {
+            return false;
+        };
+        matches!(route.action, Action::Files)
+            && route.fields.is_empty()
+            && route.early_hints.is_empty()
+            && route.includes.is_none()
+            && route.try_files.is_empty()
+            && middleware.is_empty()
+            && !cache.as_ref().is_some_and(|cache| cache.policy.has_variables())
+            && self.places.is_none()
+            && self.authority_of(Some(route)).is_none()
+            && self.login_of(Some(route)).is_none()
+            && self.crawlers_of(Some(route)).is_none()
+            && self.policy_of(Some(route)).is_none_or(|policy| !policy.has_nonce())
+            && !route.has_error_pages
+            && !self.intercepts_errors
+            && self.delivery_at(Some(route.index)).is_none()
     }
 
     /// Applies the routes, and again after each rewrite. A route that has rewritten a request is skipped
@@ -416,6 +431,12 @@ impl SiteRules {
             route: None,
             policy: self.policy.as_deref(),
         };
+        resolved.outcome = self.follow(request, &mut resolved);
+        resolved
+    }
+
+    /// Follows the routes to an outcome, and notes in `resolved` what else they do.
+    fn follow<'r>(&'r self, request: &RequestView<'_>, resolved: &mut Resolved<'r>) -> Outcome<'r> {
         let mut used = Vec::new();
         let mut root = None;
         loop {
@@ -427,64 +448,38 @@ impl SiteRules {
             let is_used = |index| used.contains(&index);
             let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
             resolved.gates.extend(self.gate_of(route));
-            if let Some(authority) = self.authority_of(route)
-                && !resolved.authorities.iter().any(|other| Arc::ptr_eq(other, authority))
-            {
-                resolved.authorities.push(authority);
-            }
-            if let Some(login) = self.login_of(route)
-                && !resolved.logins.iter().any(|other| Arc::ptr_eq(other, login))
-            {
-                resolved.logins.push(login);
-            }
-            if let Some(crawlers) = self.crawlers_of(route)
-                && !resolved.crawlers.iter().any(|other| Arc::ptr_eq(other, crawlers))
-            {
-                resolved.crawlers.push(crawlers);
-            }
+            add_new(&mut resolved.authorities, self.authority_of(route));
+            add_new(&mut resolved.logins, self.login_of(route));
+            add_new(&mut resolved.crawlers, self.crawlers_of(route));
             let interface = route.and_then(|route| self.interface_of(route));
             let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
-            let is_ambiguous =
-                routes.is_some_and(|routes| routes.is_ambiguous(&now, route, with_parameters, is_used));
-            if is_ambiguous {
-                resolved.outcome = Outcome::AMBIGUOUS;
-                return resolved;
+            if routes.is_some_and(|routes| routes.is_ambiguous(&now, route, with_parameters, is_used)) {
+                return Outcome::AMBIGUOUS;
             }
-            let Some(route) = route else {
-                resolved.outcome = Outcome::Files { root };
-                return resolved;
-            };
+            let Some(route) = route else { return Outcome::Files { root } };
             resolved.route = Some(route);
             resolved.policy = self.policy_of(Some(route));
             if !route.fields.is_empty() {
                 resolved.fields.push((&route.fields, route.captures_for_fields(now.path)));
             }
             root = route.root.or(root);
-            let rewrite = match &route.action {
-                Action::Rewrite(rewrite) => rewrite,
-                other => {
-                    resolved.outcome = match self.interface_of(route) {
-                        Some(interface) => Outcome::Handler(interface.clone()),
-                        None => outcome(route, other, root, &now),
-                    };
-                    return resolved;
-                }
+            let Action::Rewrite(rewrite) = &route.action else {
+                return match interface {
+                    Some(interface) => Outcome::Handler(interface.clone()),
+                    None => outcome(route, &route.action, root, &now),
+                };
             };
             if used.len() == MOST_REWRITES {
                 let reason = "a request was rewritten more than ten times; the routes form a loop";
-                resolved.outcome = Outcome::Failed { status: 500, reason };
-                return resolved;
+                return Outcome::Failed { status: 500, reason };
             }
             used.push(route.index);
-            match route.rewritten(rewrite, &now) {
-                Some(new) => resolved.rewritten = Some(new),
-                None => {
-                    let reason = "a rewrite leads above the root or to a path that can be read in two ways, \
-                                  or needs a host that the request does not name";
-                    resolved.outcome = Outcome::Failed { status: 400, reason };
-                    return resolved;
-                }
-            }
+            let Some(new) = route.rewritten(rewrite, &now) else {
+                let reason = "a rewrite leads above the root or to a path that can be read in two ways, or \
+                              needs a host that the request does not name";
+                return Outcome::Failed { status: 400, reason };
+            };
+            resolved.rewritten = Some(new);
         }
     }
 
@@ -500,22 +495,13 @@ impl SiteRules {
         }
         let as_counted = decoded(encoded_path);
         let other = self.resolve(&RequestView { path: &as_counted, ..*request });
-        let is_same_login = |(one, other): (&&Arc<Login>, &&Arc<Login>)| Arc::ptr_eq(one, other);
-        let is_same_crawlers = |(one, other): (&&Arc<Crawlers>, &&Arc<Crawlers>)| Arc::ptr_eq(one, other);
         let is_same_gate = |(one, other): (&&Gate, &&Gate)| std::ptr::eq(*one, *other);
         other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
             || other.gates.len() != resolved.gates.len()
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
-            || other.logins.len() != resolved.logins.len()
-            || !other.logins.iter().zip(&resolved.logins).all(is_same_login)
-            || other.crawlers.len() != resolved.crawlers.len()
-            || !other.crawlers.iter().zip(&resolved.crawlers).all(is_same_crawlers)
-            || other.authorities.len() != resolved.authorities.len()
-            || !other
-                .authorities
-                .iter()
-                .zip(&resolved.authorities)
-                .all(|(one, other)| Arc::ptr_eq(one, other))
+            || !are_same(&other.logins, &resolved.logins)
+            || !are_same(&other.crawlers, &resolved.crawlers)
+            || !are_same(&other.authorities, &resolved.authorities)
     }
 
     /// Whether the path would match a route with a program or an alias if it had a slash at its end.
@@ -629,6 +615,15 @@ impl SiteRules {
         };
         gate.as_deref()
     }
+}
+
+/// Adds a rule that the list does not have yet.
+fn add_new<'r, T>(rules: &mut Vec<&'r Arc<T>>, rule: Option<&'r Arc<T>>) {
+    rules.extend(rule.filter(|rule| !rules.iter().any(|other| Arc::ptr_eq(other, rule))));
+}
+
+fn are_same<T>(rules: &[&Arc<T>], others: &[&Arc<T>]) -> bool {
+    rules.len() == others.len() && rules.iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 /// The authorities of a site and of its routes. A route without its own uses that of the site.
