@@ -44,6 +44,14 @@ enum Round {
     Alone,
 }
 
+/// How a request is sent to the origin.
+enum Plan {
+    /// For itself only.
+    Own(Fetch),
+    /// For all requests that may wait for the response.
+    Shared(Fetch),
+}
+
 impl Handler for AcceleratedOfCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         Box::pin(self.answer(request))
@@ -155,31 +163,15 @@ impl AcceleratedOfCore {
     async fn round(self: Rc<Self>, request: &Request, facts: &Rc<LookupFacts>, may_join: bool) -> Round {
         let now = self.now();
         let (found, has_others) = self.stored(request, facts).await;
-        if let Some(object) = &found {
-            let is_soft_purged = object.state() == State::SoftPurged;
-            let reuse = reuse::decide_reuse(&object.terms, &facts.directives, is_soft_purged, now);
-            let outcome = match reuse {
-                Reuse::Fresh => Some((CacheOutcome::Hit, CacheResult::Hit)),
-                Reuse::Stale | Reuse::StaleWhileRevalidate => {
-                    Some((CacheOutcome::HitStale, CacheResult::Stale))
-                }
-                Reuse::Validate => None,
-            };
-            if let Some((outcome, result)) = outcome
-                && let Some(answer) = self.of_object(object, request, CacheStatus::new(outcome), result, now)
-            {
-                object.mark_used();
-                if reuse == Reuse::StaleWhileRevalidate {
-                    self.validate_meanwhile(request, facts, object);
-                }
-                return Round::Done(Handled::Answer(answer));
-            }
+        let found = found.as_ref();
+        if let Some(answer) = found.and_then(|object| self.reuse(object, request, facts, now)) {
+            return Round::Done(Handled::Answer(answer));
         }
         if facts.directives.only_if_cached {
             let status = CacheStatus::new(CacheOutcome::OnlyIfCached);
             return Round::Done(self.marked(Handled::Answer(Answer::error(504)), status));
         }
-        let outcome = match &found {
+        let outcome = match found {
             Some(object) if object.part().is_some() => CacheOutcome::Partial,
             Some(object) if facts.directives.no_cache && object.terms.fresh_for(now) > 0 => {
                 CacheOutcome::Request
@@ -189,42 +181,73 @@ impl AcceleratedOfCore {
             None => CacheOutcome::Miss,
         };
         if request.method() == Method::Head {
-            return Round::Done(self.head(request, facts, found, outcome).await);
+            return Round::Done(self.head(request, facts, found.cloned(), outcome).await);
         }
-        if let (Some(object), true) = (&found, may_join)
+        let fetch = match self.plan(request, facts, found, may_join, now) {
+            Some(Plan::Own(fetch)) => fetch,
+            Some(Plan::Shared(fetch)) => match self.join(request, facts) {
+                JoinResult::Own(shared_fetch) => Fetch { shared_fetch, ..fetch },
+                JoinResult::Other(reader) => {
+                    return self.wait_for_other(reader, request, facts, found, outcome).await;
+                }
+            },
+            None => return Round::Done(Handled::Answer(Answer::error(400))),
+        };
+        self.wait_for_own(fetch, request, found, outcome).await
+    }
+
+    /// The answer with a stored response, if that may be reused without waiting for the origin.
+    fn reuse(
+        self: &Rc<Self>,
+        object: &Arc<Object>,
+        request: &Request,
+        facts: &Rc<LookupFacts>,
+        now: i64,
+    ) -> Option<Answer> {
+        let is_soft_purged = object.state() == State::SoftPurged;
+        let reuse = reuse::decide_reuse(&object.terms, &facts.directives, is_soft_purged, now);
+        let (outcome, result) = match reuse {
+            Reuse::Fresh => (CacheOutcome::Hit, CacheResult::Hit),
+            Reuse::Stale | Reuse::StaleWhileRevalidate => (CacheOutcome::HitStale, CacheResult::Stale),
+            Reuse::Validate => return None,
+        };
+        let answer = self.of_object(object, request, CacheStatus::new(outcome), result, now)?;
+        object.mark_used();
+        if reuse == Reuse::StaleWhileRevalidate {
+            self.validate_meanwhile(request, facts, object);
+        }
+        Some(answer)
+    }
+
+    /// How the request is sent to the origin; `None`: its head cannot be written.
+    fn plan(
+        &self,
+        request: &Request,
+        facts: &Rc<LookupFacts>,
+        found: Option<&Arc<Object>>,
+        may_join: bool,
+        now: i64,
+    ) -> Option<Plan> {
+        if let (Some(object), true) = (found, may_join)
             && let Some(fetch) = self.fetch_rest(request, facts, object, now)
         {
-            return self.wait_for_own(fetch, request, None, outcome).await;
+            return Some(Plan::Own(fetch));
         }
-        let whole = found.as_ref().filter(|object| object.part().is_none());
+        let whole = found.filter(|object| object.part().is_none());
         if facts.has_range && whole.is_none() {
             // The requested part is fetched. Parts are combined as they arrive.
-            let fetch = self.fetch(request, facts, request.without_body());
-            return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
+            return Some(Plan::Own(self.fetch(request, facts, request.without_body())));
         }
         let added = whole.map_or(Vec::new(), |object| conditions(object.fields()));
         let validating = whole.filter(|_| !added.is_empty()).cloned();
-        let Some(next) = for_origin(request, &added) else {
-            return Round::Done(Handled::Answer(Answer::error(400)));
-        };
+        let next = for_origin(request, &added)?;
         let fetch = Fetch { validating, ..self.fetch(request, facts, next) };
         let is_joinable = may_join
             && !facts.is_authorized
             && !facts.directives.no_store
             && (!facts.has_cookie || whole.is_some())
             && !self.route.accelerator.hit_for_miss.has(facts.hash, now);
-        if !is_joinable {
-            return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
-        }
-        match self.join(request, facts) {
-            JoinResult::Other(reader) => {
-                self.wait_for_other(reader, request, facts, found.as_ref(), outcome).await
-            }
-            JoinResult::Own(shared_fetch) => {
-                let fetch = Fetch { shared_fetch, ..fetch };
-                self.wait_for_own(fetch, request, found.as_ref(), outcome).await
-            }
-        }
+        Some(if is_joinable { Plan::Shared(fetch) } else { Plan::Own(fetch) })
     }
 
     /// The stored response that the request selects, and whether there are others with its key.
@@ -357,7 +380,8 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// Waits for a response that is fetched for this request.
+    /// Waits for a response that is fetched for this request. `found` is the stored one, which answers if the
+    /// origin fails, unless it is only the part that is completed.
     async fn wait_for_own(
         self: Rc<Self>,
         fetch: Fetch,
@@ -373,6 +397,7 @@ impl AcceleratedOfCore {
         };
         let facts = fetch.facts.clone();
         let is_rest = fetch.completing.is_some();
+        let found = found.filter(|_| !is_rest);
         let Some(mut reader) = fetch.shared_fetch.read(false) else { return Round::Again };
         tokio::task::spawn_local(fetch.run(self.clone()));
         let now = self.now();
