@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
@@ -109,24 +109,9 @@ impl Server {
         // Before any thread starts: an early signal must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
-        let account = account_to_become(&config)?;
-        if let Some(mask) = config.server.umask {
-            privileges::set_umask(mask);
-        }
-        let cores = core_count(&config);
-        let (listened, mut http3) = open_sockets(&config, cores, inheritance, account.as_ref())?;
-        let (mut listening, shares, unset_rights) = listened;
-        let in_vain = listening.drop_unwanted();
-        let datagrams = open_datagrams(&config, cores, inheritance)?;
-        let pid_file = open_pid_file(&config, account.as_ref())?;
-        let (control, control_problem) =
-            open_control(&config, config_file.as_ref(), inheritance.control.take())?;
-        if let Some(account) = &account {
-            account.become_it().map_err(StartError)?;
-        }
-        if config.server.no_new_privileges {
-            privileges::set_no_new_privileges().map_err(StartError)?;
-        }
+        let privileged = Privileged::open(&config, config_file.as_deref(), inheritance)?;
+        let opened = privileged.drop_rights(&config)?;
+        let Opened { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } = opened;
 
         let spawner = start_spawner();
         let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
@@ -136,9 +121,9 @@ impl Server {
         programs::log_to(&services.pools, &error_log);
         servlet::log_to(&error_log);
         python::log_to(&services.python, &error_log);
-        warn_of_unused(&in_vain, &error_log);
-        unset_rights.iter().for_each(|problem| error_log.warning(problem));
-        if let Some(problem) = control_problem {
+        warn_of_unused(&opened.unused_sockets, &error_log);
+        opened.unset_rights.iter().for_each(|problem| error_log.warning(problem));
+        if let Some(problem) = opened.control_problem {
             error_log.warning(format_args!("`touchstone reload` and similar commands fail: {problem}"));
         }
         let notifier = Notifier::from_environment().or_else(|error| {
@@ -301,6 +286,74 @@ impl Server {
             control_api,
         });
         running.serve(signals, control, predecessor)
+    }
+}
+
+/// What is opened with the rights of the user that has started the server: sockets on ports below 1024, files
+/// in directories of root. Only [`Privileged::drop_rights`] gives it away.
+struct Privileged {
+    account: Option<Account>,
+    opened: Opened,
+}
+
+/// What was opened before the rights were dropped.
+struct Opened {
+    cores: usize,
+    listening: Listening,
+    /// The sockets of each core.
+    shares: Vec<Vec<ListenerSeed>>,
+    /// The problems with the rights of files of unix sockets.
+    unset_rights: Vec<String>,
+    /// The passed sockets on which no site or stream listens.
+    unused_sockets: Vec<ListenAddress>,
+    http3: http3::Sockets,
+    datagrams: (DatagramSockets, Vec<CoreShare>),
+    pid_file: Option<PidFile>,
+    control: Option<ControlListener>,
+    control_problem: Option<String>,
+}
+
+impl Privileged {
+    fn open(
+        config: &Config,
+        config_file: Option<&Path>,
+        inheritance: &mut Inheritance,
+    ) -> Result<Privileged, StartError> {
+        let account = account_to_become(config)?;
+        if let Some(mask) = config.server.umask {
+            privileges::set_umask(mask);
+        }
+        let cores = core_count(config);
+        let (listened, http3) = open_sockets(config, cores, inheritance, account.as_ref())?;
+        let (mut listening, shares, unset_rights) = listened;
+        let unused_sockets = listening.drop_unwanted();
+        let datagrams = open_datagrams(config, cores, inheritance)?;
+        let pid_file = open_pid_file(config, account.as_ref())?;
+        let (control, control_problem) = open_control(config, config_file, inheritance.control.take())?;
+        let opened = Opened {
+            cores,
+            listening,
+            shares,
+            unset_rights,
+            unused_sockets,
+            http3,
+            datagrams,
+            pid_file,
+            control,
+            control_problem,
+        };
+        Ok(Privileged { account, opened })
+    }
+
+    /// Changes to the user of `[server] user`. All else is opened with that user's rights.
+    fn drop_rights(self, config: &Config) -> Result<Opened, StartError> {
+        if let Some(account) = &self.account {
+            account.become_it().map_err(StartError)?;
+        }
+        if config.server.no_new_privileges {
+            privileges::set_no_new_privileges().map_err(StartError)?;
+        }
+        Ok(self.opened)
     }
 }
 
@@ -498,10 +551,10 @@ fn open_pid_file(config: &Config, account: Option<&Account>) -> Result<Option<Pi
 /// Opens the control socket. If the configuration does not name it, an error does not prevent the start.
 fn open_control(
     config: &Config,
-    config_file: Option<&PathBuf>,
+    config_file: Option<&Path>,
     inherited: Option<ControlListener>,
 ) -> Result<(Option<ControlListener>, Option<String>), StartError> {
-    let Some(address) = ControlAddress::of(&config.server, config_file.map(PathBuf::as_path)) else {
+    let Some(address) = ControlAddress::of(&config.server, config_file) else {
         return Ok((None, None));
     };
     if let Some(inherited) = inherited.filter(|inherited| inherited.address().as_ref() == Some(&address)) {
