@@ -111,6 +111,16 @@ impl CoreMetrics {
         self.sampled_at = self.sampled_at.map(|_| since);
     }
 
+    /// When the present turn began, if the durations of its hits are measured.
+    pub fn turn(&self) -> Option<Instant> {
+        self.sampled_at
+    }
+
+    /// Continues the turn that began at this time, see [`CoreMetrics::turn`].
+    pub fn resume_turn(&mut self, sampled_at: Option<Instant>) {
+        self.sampled_at = sampled_at;
+    }
+
     /// A GET was answered with 200 straight from the cache.
     #[inline]
     pub fn hit(

@@ -320,6 +320,28 @@ fn answers_that_a_reset_cuts_off_are_logged_with_the_bytes_that_were_sent() {
     assert!(sizes.len() > whole, "the answers of the last write are logged as sent: {whole} lines");
 }
 
+/// A client of HTTP/2 whose windows take a part of an answer, and that resets the connection then.
+#[test]
+fn an_answer_of_http_2_is_logged_with_the_bytes_that_the_windows_took() {
+    let log = Logged::start("common");
+    log.tree.write("part.bin", vec![b'x'; 1000]);
+    for _ in 0..2 {
+        log.send("GET /part.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    let mut client = log.server.connect();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    // SETTINGS: streams begin with a window of ten bytes.
+    client.send(b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\x0a");
+    // HEADERS, the end of the stream and of the headers: GET /part.bin of the host `a`.
+    client.send(b"\0\0\x10\x01\x05\0\0\0\x01\x82\x86\x04\x09/part.bin\x01\x01a");
+    client.wait_for(b"xxxxxxxxxx");
+    client.vanish();
+    let lines = log.lines();
+    let of_http_2: Vec<_> = lines.iter().filter(|line| line.contains("HTTP/2")).collect();
+    assert_eq!(of_http_2.len(), 1, "{lines:?}");
+    assert!(of_http_2[0].ends_with(" 200 10"), "{lines:?}");
+}
+
 /// Requests that try to forge a line, close a quote or control a terminal, or that are not requests.
 fn hostile_requests() -> Vec<Vec<u8>> {
     let forged = "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /forged HTTP/1.1\" 200 1";

@@ -1,15 +1,11 @@
 //! Plain GETs on an HTTP/2 connection that the caches answer.
 
-use std::sync::Arc;
-
-use touchstone_files::cache::Prepared;
 use touchstone_handler::answer::BodyPart;
-use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 
 use super::Http2;
 use super::streams::Outgoing;
-use crate::accounting;
+use super::unnoted::{CacheHit, UnnotedAnswer};
 use crate::stream_head::head_of;
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::{self, HitRoute, Lookup, LookupContext, LookupResult};
@@ -32,33 +28,29 @@ impl Http2 {
         let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
         let LookupResult::Hit { prepared, of, path } = result else { return false };
         let block = state.header_blocks.block(of.file_site(), path, prepared);
-        let body_bytes = self.send_hit(request, block, prepared);
-        self.note_hit(state, request, of, body_bytes);
+        let body = prepared.body();
+        let responded = self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output);
+        let length = if responded == Responded::Complete { body.len() } else { 0 };
+        let queued =
+            (responded == Responded::Queued).then(|| vec![BodyPart::Cached(prepared.clone(), 0..body.len())]);
+        self.connection.requests += 1;
+        let mut answer = UnnotedAnswer::of_cache(hit_of(state, request, of));
+        answer.append(length);
+        match queued {
+            Some(parts) => self.outgoing.push(Outgoing::new(request.stream(), parts, answer)),
+            None => self.ended.push(answer),
+        }
         true
     }
+}
 
-    /// Sends the prepared response, or as much as the windows allow; returns the length of its body.
-    fn send_hit(&mut self, request: &Request<'_>, block: &[u8], prepared: &Arc<Prepared>) -> u64 {
-        let body = prepared.body();
-        match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {
-            Responded::Complete | Responded::Gone => {}
-            Responded::Queued => {
-                let part = BodyPart::Cached(prepared.clone(), 0..body.len());
-                self.outgoing.push(Outgoing::new(request.stream(), vec![part]));
-            }
-        }
-        body.len() as u64
-    }
-
-    /// Counts it, and writes its line of the access log.
-    fn note_hit(&mut self, state: &mut CoreState, request: &Request<'_>, of: HitRoute, body_bytes: u64) {
-        self.connection.requests += 1;
-        if state.needs_facts() {
-            self.connection.tls_facts();
-        }
-        let limits = state.limits;
-        let received = || head_of(request, request.end_of_stream(), limits);
-        let client_connection = self.connection.client_connection(Protocol::Http2);
-        accounting::note_stream_hit(state, client_connection, of, body_bytes, received);
-    }
+/// The facts about a hit that are needed when its answer was sent.
+fn hit_of(state: &mut CoreState, request: &Request<'_>, of: HitRoute) -> CacheHit {
+    let (limits, generation) = (state.limits, state.generation);
+    let (received_at, sampled_at) = (state.received_at, state.metrics.turn());
+    let received = state.needs_facts().then(|| {
+        let user = of.has_user.then(|| std::mem::take(&mut state.caches.admitted));
+        Box::new((head_of(request, request.end_of_stream(), limits), user.unwrap_or_default()))
+    });
+    CacheHit { of, received, received_at, sampled_at, generation }
 }

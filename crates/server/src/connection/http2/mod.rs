@@ -7,6 +7,7 @@
 
 mod hits;
 mod streams;
+mod unnoted;
 mod waiting;
 
 use std::future::{Future, poll_fn};
@@ -24,14 +25,14 @@ use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::{Body, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey};
 use touchstone_http::request::{Expectation, Method};
+use unnoted::{ExchangedRequest, UnnotedAnswer};
 use waiting::ClientWaits;
 
 use super::Connection;
-use crate::accounting::{self, AnsweredRequest};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::header_blocks::{encode_fields, field_lines};
-use touchstone_exchange::steps::{self, Arrival, Progress};
+use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), enough to distinguish it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -61,6 +62,8 @@ pub struct Http2 {
     tasks: Vec<StreamTask>,
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
+    /// Answers whose frames are in `output`.
+    ended: Vec<UnnotedAnswer>,
     client_waits: ClientWaits,
     leaving: bool,
 }
@@ -91,6 +94,7 @@ impl Http2 {
             tasks: Vec::new(),
             incoming: Vec::new(),
             outgoing: Vec::new(),
+            ended: Vec::new(),
             client_waits: ClientWaits::default(),
             leaving: false,
         }
@@ -122,6 +126,7 @@ impl Http2 {
                 break;
             }
         }
+        self.note_all();
         self.connection.linger().await;
     }
 
@@ -335,7 +340,8 @@ impl Http2 {
 
     /// Removes a stream that has ended.
     fn forget(&mut self, stream: StreamKey) {
-        self.outgoing.retain(|outgoing| outgoing.stream != stream);
+        let removed = self.outgoing.extract_if(.., |outgoing| outgoing.stream == stream);
+        self.ended.extend(removed.map(|outgoing| outgoing.answer));
         self.incoming.retain(|incoming| incoming.stream != stream);
         self.tasks.retain(|task| task.stream != stream);
     }
@@ -354,7 +360,8 @@ impl Http2 {
 
     fn respond(&mut self, answer: StreamAnswer) {
         let StreamAnswer { stream, received, received_at, answered, progress, snapshot } = answer;
-        let (mut answer, head) = (answered.answer, &received.head);
+        let ExchangeAnswer { mut answer, client, user } = answered;
+        let head = &received.head;
         let core = self.connection.core.clone();
         let date = core.clock.second();
         let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
@@ -374,31 +381,22 @@ impl Http2 {
             Some(length) if !streams => Body::Length(length),
             _ => Body::Stream,
         };
-        let body_bytes = if body == Body::Empty { 0 } else { answer.body_length().unwrap_or_default() };
         let responded = self.engine.respond(stream, &block, body, &mut self.output);
-        if responded == Responded::Queued {
-            let mut outgoing = Outgoing::new(stream, answer.body);
-            outgoing.under_way = progress.take_under_way();
-            if body == Body::Stream {
-                outgoing.offer_parts(&mut self.engine);
-            }
-            self.outgoing.push(outgoing);
-        }
+        let (parts, under_way) = (std::mem::take(&mut answer.body), progress.take_under_way());
+        let answered = ExchangeAnswer { answer, client, user };
+        let request = ExchangedRequest { received, received_at, answered, progress, snapshot };
+        let answer = UnnotedAnswer::of_exchange(request);
         self.connection.requests += 1;
-        self.connection.tls_facts();
-        let request = AnsweredRequest {
-            connection: self.connection.client_connection(Protocol::Http2),
-            received: Some((head, &received.buffer)),
-            unread_line: &[],
-            table: &snapshot.route_table,
-            progress: &progress,
-            client: answered.client,
-            user: answered.user.as_deref(),
-            status: answer.status,
-            body_bytes,
-            started: received_at,
-        };
-        accounting::note(&mut core.state.borrow_mut(), request);
+        if responded != Responded::Queued {
+            self.ended.push(answer);
+            return;
+        }
+        let mut outgoing = Outgoing::new(stream, parts, answer);
+        outgoing.under_way = under_way;
+        if body == Body::Stream {
+            outgoing.offer_parts(&mut self.engine);
+        }
+        self.outgoing.push(outgoing);
     }
 
     /// Writes all frames that the windows allow.
@@ -412,10 +410,11 @@ impl Http2 {
                 self.outgoing[index].append(frame.length, &mut self.output)?;
                 self.client_waits.note_sent(frame.length);
                 if frame.is_last {
-                    self.outgoing.swap_remove(index);
+                    self.ended.push(self.outgoing.swap_remove(index).answer);
                 }
             }
             if self.output.is_empty() {
+                self.note_written();
                 return Ok(());
             }
             self.write_output().await?;
@@ -426,6 +425,9 @@ impl Http2 {
     async fn write_output(&mut self) -> io::Result<()> {
         let mut output = std::mem::take(&mut self.output);
         let written = self.connection.write(&output, &[]).await;
+        if written.is_ok() {
+            self.note_written();
+        }
         output.clear();
         // A connection that sent much once should not keep the memory.
         output.shrink_to(OUTPUT_BYTES);

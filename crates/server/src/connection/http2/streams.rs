@@ -24,6 +24,7 @@ use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_sites::site::Snapshot;
 
+use super::unnoted::UnnotedAnswer;
 use touchstone_exchange::steps::{ExchangeAnswer, Progress};
 
 /// How many bytes of a body may wait for the client's windows before its handler has to wait.
@@ -304,6 +305,8 @@ pub struct Outgoing {
     promised_bytes: Option<u64>,
     /// The request counts as in progress until the body is sent.
     pub under_way: Option<UnderWayGuard>,
+    /// The answer, which is counted and logged when the body was sent.
+    pub answer: UnnotedAnswer,
 }
 
 /// How a body continues.
@@ -316,7 +319,7 @@ pub enum BodyProgress {
 
 impl Outgoing {
     /// A body whose parts are all present, except the last if that is a stream.
-    pub fn new(stream: StreamKey, parts: Vec<BodyPart>) -> Outgoing {
+    pub fn new(stream: StreamKey, parts: Vec<BodyPart>, answer: UnnotedAnswer) -> Outgoing {
         let mut parts = VecDeque::from(parts);
         let (source, promised_bytes) = match parts.pop_back() {
             Some(BodyPart::Stream { body, length }) => (Some(body), length),
@@ -326,7 +329,7 @@ impl Outgoing {
             }
             None => (None, None),
         };
-        Outgoing { stream, parts, source, promised_bytes, under_way: None }
+        Outgoing { stream, parts, source, promised_bytes, under_way: None, answer }
     }
 
     /// Whether more of it arrives from a handler.
@@ -381,6 +384,7 @@ impl Outgoing {
 
     /// Appends the next `length` bytes.
     pub fn append(&mut self, length: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        self.answer.append(length);
         let mut missing = length;
         while missing > 0 {
             let Some(part) = self.parts.front_mut() else {

@@ -224,13 +224,13 @@ impl Http2 {
                 Poll::Ready(BodyProgress::Broken(error)) => {
                     core.error_log.debug(format_args!("a body broke off: {error}"));
                     outgoing.reset(&mut self.engine);
-                    self.outgoing.swap_remove(index);
+                    self.ended.push(self.outgoing.swap_remove(index).answer);
                     progress = true;
                 }
                 Poll::Ready(BodyProgress::More) => {
                     progress = true;
                     if outgoing.is_finished() {
-                        self.outgoing.swap_remove(index);
+                        self.ended.push(self.outgoing.swap_remove(index).answer);
                     }
                 }
                 Poll::Pending => index += 1,
