@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_admin::ControlFunction;
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem};
 use touchstone_control::{
@@ -108,7 +108,7 @@ impl ControlledServer for Running {
         Ok(())
     }
 
-    fn purge(&self, order: &PurgeOrder) -> Option<usize> {
+    fn purge(&self, order: &PurgeRequest) -> Option<usize> {
         self.parts.view.purge(order)
     }
 

@@ -20,7 +20,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
 use touchstone_config::ListenAddress;
@@ -228,7 +228,7 @@ impl Running {
     }
 
     /// Removes responses from the cache.
-    fn purge(&self, order: &PurgeOrder) -> Answer {
+    fn purge(&self, order: &PurgeRequest) -> Answer {
         let Some(purged) = self.parts.view.purge(order) else {
             return Answer::refused("no route of this server has a cache", Vec::new());
         };
