@@ -174,7 +174,7 @@ impl<P: Protocol> Caller<P> {
     /// The backend for the next attempt, after those in `tried` have failed.
     fn choose(&self, owner: Option<Owner>, tried: &[usize]) -> Option<usize> {
         match owner {
-            Some(owner) if tried.is_empty() && (owner.is_only || self.group.admits(owner.index)) => {
+            Some(owner) if tried.is_empty() && (owner.is_only || self.group.try_admit(owner.index)) => {
                 Some(owner.index)
             }
             Some(owner) if owner.is_only => None,
