@@ -135,7 +135,7 @@ impl Worker {
     async fn obtain(&self, name: &str) {
         let log = &self.authority.error_log;
         let mut task = CertificateTask::new(self.authority.clone(), CertificatePlan::on_demand(name));
-        let stored = task.kept().filter(|stored| self.renew_at_s(stored) > now_s());
+        let stored = task.stored_certificate().filter(|stored| self.renew_at_s(stored) > now_s());
         if let Some(stored) = stored {
             return self.install(name, &stored);
         }

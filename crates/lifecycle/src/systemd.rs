@@ -71,7 +71,7 @@ impl Notifier {
     }
 
     /// Stops sending: another process is the main process now, and the manager accepts only its notices.
-    pub fn fall_silent(&self) {
+    pub fn stop_notifying(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
 
@@ -218,7 +218,7 @@ mod tests {
             let text = received(&socket);
             let time = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().trim_end();
             assert!(time.parse::<i64>().unwrap() <= monotonic_us());
-            notifier.fall_silent();
+            notifier.stop_notifying();
             notifier.send(&Notice::Watchdog).unwrap();
             socket.set_nonblocking(true).unwrap();
             assert_eq!(socket.recv(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);

@@ -116,13 +116,13 @@ impl Server {
         let cores = core_count(&config);
         let (listened, mut http3) = open_sockets(&config, cores, inheritance, account.as_ref())?;
         let (mut listening, shares, unset_rights) = listened;
-        let in_vain = listening.drop_unwanted();
+        let unused_sockets = listening.drop_unwanted();
         let datagrams = open_datagrams(&config, cores, inheritance)?;
         let pid_file = open_pid_file(&config, account.as_ref())?;
         let (control, control_problem) =
             open_control(&config, config_file.as_ref(), inheritance.control.take())?;
         if let Some(account) = &account {
-            account.become_it().map_err(StartError)?;
+            account.switch_user().map_err(StartError)?;
         }
         if config.server.no_new_privileges {
             privileges::set_no_new_privileges().map_err(StartError)?;
@@ -136,7 +136,7 @@ impl Server {
         programs::log_to(&services.pools, &error_log);
         servlet::log_to(&error_log);
         python::log_to(&services.python, &error_log);
-        warn_of_unused(&in_vain, &error_log);
+        warn_of_unused(&unused_sockets, &error_log);
         unset_rights.iter().for_each(|problem| error_log.warning(problem));
         if let Some(problem) = control_problem {
             error_log.warning(format_args!("`touchstone reload` and similar commands fail: {problem}"));
