@@ -7,11 +7,11 @@
 //! configuration files of the systems, byte for byte.
 
 use crate::hardware::{Disk, NetworkCard};
-use crate::judged::{ReasonRecord, ThresholdRecord};
 use crate::statistics::fairness::Fairness;
 use crate::statistics::paired::Comparison;
 use crate::statistics::taint::Sign;
 use crate::statistics::useful_peak::Criteria;
+use crate::threshold_record::{ReasonRecord, ThresholdRecord};
 use serde::{Deserialize, Serialize};
 use touchstone_conformance::record::Conformance;
 use touchstone_load::HandshakeCounts;

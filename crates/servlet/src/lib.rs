@@ -22,7 +22,7 @@
 //! | `slab` | buffers that Java and the server share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in these buffers |
 //! | `answers` | makes answers for clients from them |
-//! | `isolated`, `host` | the same in a child process: the server's side, and the child |
+//! | `isolated`, `host_process` | the same in a child process: the server's side, and the child |
 //! | `path_parameters` | semicolons in paths, which Tomcat reads differently from other servers |
 //! | `jvm`, `natives` | the machine, and the functions that it may call |
 //! | `server_log` | lines for the error log |
@@ -40,7 +40,7 @@ mod end_of_turn;
 mod engine;
 mod flat;
 mod head;
-mod host;
+mod host_process;
 pub mod interface;
 mod isolated;
 mod java_call;
@@ -66,6 +66,6 @@ pub fn read_anything(bytes: &[u8]) {
     isolated::read_anything(bytes);
 }
 
-pub use host::run as run_isolated;
+pub use host_process::run as run_isolated;
 pub use routes::ServletRoutes;
 pub use server_log::{Log, log_to};

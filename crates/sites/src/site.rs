@@ -190,7 +190,9 @@ impl Snapshot {
         for index in 0..config.sites.len() {
             let begin = sites.len();
             sites.extend(
-                places::of_plug_ins(&config.sites[index]).iter().filter_map(|below| open(below).ok()),
+                plugin_directories::of_plug_ins(&config.sites[index])
+                    .iter()
+                    .filter_map(|below| open(below).ok()),
             );
             sites[index].places = begin..sites.len();
         }

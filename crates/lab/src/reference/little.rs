@@ -1,7 +1,7 @@
 //! Little's law on the rows of the reports: clients = rate x latency. Where the number of clients is printed
 //! it must be that; where it is not, a lab that added clients four at a time must show a multiple of four.
 
-use super::derive::{Cell, stated};
+use super::cells::{Cell, stated};
 use super::reports;
 use serde::Serialize;
 

@@ -167,7 +167,8 @@ impl Listening {
         match address {
             ListenAddress::Ip(address) => self.bind_ip(address, cores),
             ListenAddress::Unix(name) => {
-                let bind_error = |problem: String| StartError(format!("cannot listen on {address}: {problem}"));
+                let bind_error =
+                    |problem: String| StartError(format!("cannot listen on {address}: {problem}"));
                 let rights =
                     rights.get(&address).ok_or_else(|| bind_error("its rights are unknown".to_string()))?;
                 let socket = unix_socket::listen(name, *rights).map_err(bind_error)?;
