@@ -152,10 +152,7 @@ impl Worker {
                 return self.on_demand.refuse(name, self.rules.refusal_time);
             }
             Err(reason) => {
-                log.failing(
-                    "acme.on_demand.ask",
-                    format_args!("{reason}; names without a certificate get none"),
-                );
+                log.failing("acme.on_demand.ask", format_args!("{reason}; no new certificates until then"));
                 return self.on_demand.refuse(name, SHORT_REFUSAL);
             }
         }
@@ -201,14 +198,14 @@ impl Worker {
 
     fn check_limits(&self) -> Result<(), String> {
         if self.on_demand.count() >= self.rules.names {
-            return Err(format!("{} names have one (acme.on_demand.names)", self.rules.names));
+            return Err(format!("the limit acme.on_demand.names ({}) is reached", self.rules.names));
         }
         let mut rate = self.rate.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match rate.take(Instant::now()) {
             true => Ok(()),
             false => {
                 let most = self.rules.orders_per_minute;
-                Err(format!("{most} were ordered within a minute (acme.on_demand.orders_per_minute)"))
+                Err(format!("the limit acme.on_demand.orders_per_minute ({most}) is reached"))
             }
         }
     }

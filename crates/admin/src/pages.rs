@@ -149,7 +149,7 @@ impl Pages {
         let mut cores = (self.sources.sessions)(most);
         cores.sort_by_key(|core| core.core);
         // The limit applies to all cores together: the list of each core is cut evenly, and sessions with
-        // requests under way come first.
+        // active requests come first.
         let mut all: Vec<(usize, crate::connection_info::SessionFacts)> = cores
             .iter_mut()
             .flat_map(|core| {

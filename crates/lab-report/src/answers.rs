@@ -74,7 +74,7 @@ fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
         (
             "What to change first?",
             (
-                "Nothing is shown".to_owned(),
+                "No recommendation".to_owned(),
                 "What holds a server back is shown by closed loops: a suite without rates, or --find-peak."
                     .to_owned(),
             ),
@@ -116,7 +116,7 @@ fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
             format!("{}: {}.", system.title, lost(beyond)),
         ),
         (_, None) => (
-            "Nothing, at these rates".to_owned(),
+            "No limit was reached".to_owned(),
             format!("{} carried every rate that was asked of it.", system.title),
         ),
     }
@@ -323,7 +323,7 @@ impl Leader<'_> {
         let mut changes = changes.into_iter();
         let Some((answer, mut because)) = changes.next() else {
             return (
-                "Nothing is shown".to_owned(),
+                "No recommendation".to_owned(),
                 "Nothing held the server back in this result.".to_owned(),
             );
         };

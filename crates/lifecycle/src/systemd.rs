@@ -156,7 +156,7 @@ fn text_of(notice: &Notice<'_>) -> String {
     match notice {
         Notice::Ready(status) => format!("READY=1\nSTATUS={}\n", shown(status)),
         Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}\n", monotonic_us()),
-        Notice::Stopping => "STOPPING=1\nSTATUS=Finishing requests under way\n".to_string(),
+        Notice::Stopping => "STOPPING=1\nSTATUS=Finishing active requests\n".to_string(),
         Notice::MainProcess(number) => format!("MAINPID={number}\n"),
         Notice::Watchdog => "WATCHDOG=1\n".to_string(),
         Notice::Status(status) => format!("STATUS={}\n", shown(status)),

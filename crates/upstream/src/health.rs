@@ -341,7 +341,7 @@ mod tests {
         assert!(health.failed(2_000, &RULES) && health.eject(2_000, &RULES));
         assert!(
             health.failed(2_001, &RULES) || !health.eject(2_001, &RULES),
-            "those under way say nothing new"
+            "earlier requests say nothing new"
         );
         assert!(!health.answered(2_002, false, &RULES));
         assert!(!health.try_admit(11_999, &RULES));
@@ -377,7 +377,7 @@ mod tests {
             assert!(health.try_admit(now, &rules) && !health.try_admit(now + 1, &rules));
             assert!(health.failed(now + 400, &rules) && !health.eject(now + 400, &rules));
         }
-        assert!(!health.answered(33_500, false, &rules), "what was under way before says nothing new");
+        assert!(!health.answered(33_500, false, &rules), "an earlier request says nothing new");
         assert!(health.record_successful_check(33_600, &rules) && health.try_admit(33_601, &rules));
         assert_eq!(health.share(33_601, &rules), 1000);
         let unused = Health::default();

@@ -532,7 +532,7 @@ impl<P: Protocol> Caller<P> {
             let promised = usize::try_from(length).unwrap_or(usize::MAX);
             if body.len() != promised {
                 let message = format!(
-                    "{} {}: it said {promised} bytes and sent {} ({})",
+                    "{} {}: Content-Length is {promised}, but {} bytes were sent ({})",
                     P::NAME,
                     self.group.connections(index).address(),
                     body.len(),

@@ -146,7 +146,7 @@ pub(super) fn of(result: &ResultFile) -> (Vec<Statement>, Vec<PageTable>) {
         add("run rules", &format!("{capital}."));
     }
     for (name, text) in told_in_workbook(result, &[]) {
-        if ["Verdict", "Beware"].contains(&name.as_str()) {
+        if ["Verdict", "Warning"].contains(&name.as_str()) {
             add("workbook", &text);
         }
     }

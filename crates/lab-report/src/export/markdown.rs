@@ -166,7 +166,7 @@ fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
         result.command_line.iter().enumerate().map(|(index, word)| own_word(index, word)).collect();
     writeln!(text, "{}", of("command", &format!("`{}`", words.join(" "))))?;
     for warning in warnings::each_once(&result.warnings) {
-        writeln!(text, "{}", of("beware", &warning))?;
+        writeln!(text, "{}", of("warning", &warning))?;
     }
     Ok(())
 }

@@ -332,7 +332,7 @@ pub(crate) fn told(result: &ResultFile, raw: &[RawMix]) -> Vec<(String, String)>
     rows.extend(result.disclosure.notes.iter().map(|note| ("Note".to_owned(), note.clone())));
     rows.extend(sentences(result, raw).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
     let warnings = warnings::each_once(&result.warnings);
-    rows.extend(warnings.into_iter().map(|warning| ("Beware".to_owned(), warning)));
+    rows.extend(warnings.into_iter().map(|warning| ("Warning".to_owned(), warning)));
     rows
 }
 

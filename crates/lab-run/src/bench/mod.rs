@@ -177,7 +177,7 @@ pub fn run_with(
     finished
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     prepared: Prepared,
     running: Vec<RunningSystem>,

@@ -133,7 +133,7 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
 /// Paths that Touchstone answers itself, such as those of its check of visitors.
 const OWN_PATHS: &str = "/.touchstone/";
 
-/// Requests that are spelt out.
+/// Explicit requests.
 fn listed_requests(
     class: &Table<'_>,
     tables: &[Table<'_>],

@@ -272,7 +272,7 @@ impl Server {
         view.show(&snapshot);
         if let Some(predecessor) = &predecessor {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
-            error_log.info("took over from the process before");
+            error_log.info("took over from the previous process");
             if let Err(problem) = admin.reconfigure(&snapshot.config) {
                 error_log.error(problem);
             }

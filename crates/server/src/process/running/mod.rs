@@ -215,7 +215,7 @@ impl Running {
                 Event::Request(Request::Stop, reply) => {
                     reply.send(Answer {
                         facts: self.facts(),
-                        ..Answer::done("stopping: requests under way are finished")
+                        ..Answer::done("stopping: active requests are finished")
                     });
                     return ServeEnd::Stop;
                 }
@@ -243,7 +243,7 @@ impl Running {
             self.parts.error_log.warning("upgrade: cancelled, because the server is being stopped");
         }
         self.notify(&Notice::Stopping);
-        self.parts.error_log.info("stopping: requests under way are finished");
+        self.parts.error_log.info("stopping: active requests are finished");
         if let Some(control) = self.control.take() {
             control.remove();
         }

@@ -25,7 +25,7 @@ impl Running {
     pub(super) fn begin_upgrade(&mut self, program: Option<PathBuf>, reply: Option<Reply>) {
         if let Some(upgrade) = &self.upgrade {
             let process = upgrade.successor.process();
-            let message = format!("an upgrade is under way: process {process} is getting ready");
+            let message = format!("an upgrade is in progress: process {process} is getting ready");
             self.parts.error_log.warning(&message);
             return reply.into_iter().for_each(|reply| reply.send(Answer::refused(&message, Vec::new())));
         }
