@@ -1,4 +1,5 @@
-//! `/sessions`: the waiting connections and their states.
+//! `/sessions`: the open connections that have waited at least once, and their states. A connection whose
+//! requests are answered at once is closed before it would be listed.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;

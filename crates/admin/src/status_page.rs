@@ -29,7 +29,7 @@ const MOST_ROUTES: usize = 50;
 const CHART_WIDTH: f64 = 300.0;
 const CHART_HEIGHT: f64 = 40.0;
 
-/// The page.
+/// The status page as HTML.
 pub fn status_page(
     sources: &Sources,
     totals: &Totals,

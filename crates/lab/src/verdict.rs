@@ -192,7 +192,7 @@ pub fn share_of_limit(system: &SystemResult, limit: &SystemResult) -> Option<f64
 }
 
 impl PeakBottleneck {
-    /// In a sentence.
+    /// The verdict, in a sentence.
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.title, self.bottleneck.clause())
     }

@@ -21,7 +21,7 @@ use crate::files::includes::{self, FoundPage, PageAnswer};
 use crate::files::site_files;
 use crate::files::static_files;
 
-/// Makes the answer.
+/// Answers with what was found on disk.
 pub async fn answer(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,

@@ -19,7 +19,7 @@ enum TestOutcome {
     Failed(String),
 }
 
-/// The text.
+/// The result as a JUnit file.
 pub fn junit(result: &ResultFile) -> String {
     let audit = report::audit_outcomes(result);
     // Without the raw data: `touchstone verify` checks it, and a check that is left out is not a failure.

@@ -10,7 +10,7 @@ use touchstone_lab::result::{ConfigurationFile, LoadResult, ResultFile, RunsFigu
 use touchstone_lab::series;
 use touchstone_lab::warnings;
 
-/// The text.
+/// The result as Markdown.
 pub fn markdown(result: &ResultFile) -> String {
     let mut whole = result.clone();
     // For an incomplete run, or an old result without peaks, they are computed here.

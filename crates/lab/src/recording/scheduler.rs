@@ -50,7 +50,7 @@ pub struct ControlGroupReading {
 }
 
 impl SchedulerReading {
-    /// Reads it.
+    /// Reads the counters of the scheduler.
     pub fn take() -> SchedulerReading {
         parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }

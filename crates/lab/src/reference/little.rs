@@ -34,7 +34,7 @@ impl LittleRow {
     }
 }
 
-/// Every such row.
+/// Every printed row to which Little's law applies.
 pub fn little() -> Vec<LittleRow> {
     let mut rows = webstone();
     let compaq = |rate: Cell, latency: Cell, clients: f64| row(rate, latency, Some(clients));

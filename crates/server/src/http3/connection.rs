@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Its number.
+    /// The number of the connection.
     pub fn number(&self) -> u64 {
         let mut number = self.number.get();
         let value = number.get();

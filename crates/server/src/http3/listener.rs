@@ -42,7 +42,7 @@ struct Sections {
 }
 
 impl Listener {
-    /// Before its first connection.
+    /// A listener without connections.
     pub fn new(core: Rc<Core>, configured: SocketAddr, endpoint: Endpoint) -> Listener {
         Listener {
             core,

@@ -47,7 +47,7 @@ impl OperatorView {
         Arc::new(OperatorView { metrics, state: Mutex::default() })
     }
 
-    /// A core has started.
+    /// Adds a core that has started.
     pub fn add_core(&self, orders: UnboundedSender<CoreOrder>) {
         self.state().orders.push(orders);
     }

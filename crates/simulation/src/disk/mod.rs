@@ -25,7 +25,7 @@ const MOST_BODY_BYTES: usize = 12_000;
 const KEYS: u64 = 10;
 const VARIANTS: u64 = 2;
 
-/// One run.
+/// Runs one simulation.
 pub fn run() {
     let mut run = DiskRun::new();
     for _ in 0..random::between(20, 250) {

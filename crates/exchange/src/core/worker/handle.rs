@@ -98,7 +98,7 @@ impl Worker {
         Some(link)
     }
 
-    /// The configuration has changed.
+    /// Called when the configuration has changed.
     pub fn apply_config(&self, snapshot: &Arc<Snapshot>) {
         if let State::At(link) = &*self.state.borrow() {
             let _ = link.send(WorkerOrder::ApplyConfig(snapshot.clone()));

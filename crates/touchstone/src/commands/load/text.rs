@@ -10,7 +10,7 @@ use touchstone_load::{
 /// The most reasons of errors that are printed.
 const MOST_REASONS: usize = 10;
 
-/// The whole output.
+/// The output of `touchstone load` as text.
 pub(super) fn of(finished: &Finished) -> String {
     let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
     let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
