@@ -39,7 +39,7 @@ const MOST_ANSWER_BYTES: usize = 64 * 1024;
 const AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
 
 /// What all requests share.
-struct Worker {
+struct OnDemandWorker {
     rules: OnDemandConfig,
     authority: Arc<Authority>,
     on_demand: Arc<OnDemand>,
@@ -91,7 +91,7 @@ pub async fn serve_requests(
     });
     let rate = std::sync::Mutex::new(OrderRate::new(rules.orders_per_minute));
     let questions = Semaphore::new(MOST_QUESTIONS);
-    let worker = Arc::new(Worker { rules, authority, on_demand, client, questions, rate });
+    let worker = Arc::new(OnDemandWorker { rules, authority, on_demand, client, questions, rate });
     let mut waiting: HashMap<Box<str>, Waiters> = HashMap::new();
     let mut jobs: JoinSet<Box<str>> = JoinSet::new();
     let mut wait_check = tokio::time::interval(WAIT_CHECK_PAUSE);
@@ -130,7 +130,7 @@ pub async fn serve_requests(
     }
 }
 
-impl Worker {
+impl OnDemandWorker {
     /// Obtains and installs a certificate for a name, or stores that it gets none.
     async fn obtain(&self, name: &str) {
         let log = &self.authority.error_log;

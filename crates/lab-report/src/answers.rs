@@ -315,7 +315,9 @@ impl Leader<'_> {
 
     fn what_to_change(&self) -> Told {
         let mut changes: Vec<Told> = self.cheaper_interface().into_iter().collect();
-        changes.extend(acceleration::of(self.result).iter().filter_map(|it| accelerated(self.result, it)));
+        changes.extend(
+            acceleration::from_result(self.result).iter().filter_map(|it| accelerated(self.result, it)),
+        );
         let remedy = self.plan(self.base_interface()).and_then(|plan| plan.advice.first());
         changes.extend(remedy.map(|it| {
             (capitalised(&it.change), format!("{}.", capitalised(it.gives.trim_end_matches('.'))))
@@ -528,7 +530,7 @@ mod tests {
     fn the_accelerator_is_an_answer_and_no_rival() {
         let result = sample::accelerated();
         let answers = answers(&result);
-        let alone = acceleration::of(&result)[0].alone.unwrap().title.clone();
+        let alone = acceleration::from_result(&result)[0].alone.unwrap().title.clone();
         assert_eq!(told(&answers, "Which server").0, alone);
         let (change, because) = told(&answers, "What to change");
         assert!(change.starts_with("Put the accelerator before "), "{change}");

@@ -233,7 +233,7 @@ impl Connection {
 
     fn begin(self: &Rc<Self>, number: u32, payload: &[u8]) {
         let Some((&flags, flat)) = payload.split_first() else { return };
-        let flags = Flags::of(flags);
+        let flags = Flags::from_byte(flags);
         let Some(pool) = self.route.pool() else { return };
         let java_call = JavaCall::new(
             self.queue.clone(),

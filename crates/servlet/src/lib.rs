@@ -13,7 +13,7 @@
 //! | `class_archive` | the archive of classes that halves the start time |
 //! | `java_runtime` | what all threads share that call Java |
 //! | `route`, `routes` | the applications of a route and their state, `route_state`; the routes of a server |
-//! | `pool`, `worker` | the threads of a route, and their work |
+//! | `pool`, `java_thread` | the threads of a route, and their work |
 //! | `java_call` | one request and its answer, between a core and Java's threads |
 //! | `caller` | short calls on the thread of the connection itself |
 //! | `call_durations` | which calls are short |
@@ -45,6 +45,7 @@ pub mod interface;
 mod isolated;
 mod java_call;
 mod java_runtime;
+mod java_thread;
 mod jvm;
 mod monitor;
 mod natives;
@@ -57,7 +58,6 @@ mod server_log;
 pub mod settings;
 mod slab;
 pub mod status;
-mod worker;
 
 /// Reads bytes as the output of Java, and as frames of another process: for fuzzing.
 #[doc(hidden)]

@@ -47,7 +47,7 @@ use crate::core::handler_table::Handlers;
 use crate::core::header_blocks::HeaderBlocks;
 use crate::core::logs::CoreLogs;
 use crate::core::parking::Parking;
-use crate::core::worker::{Callers, Worker};
+use crate::core::worker::{CallerThread, Callers};
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline arrives in a few
 /// pieces.
@@ -138,7 +138,7 @@ pub struct Core {
     /// The handlers of requests that are not for files.
     pub handlers: Handlers,
     /// The core's worker.
-    pub worker: Option<Worker>,
+    pub worker: Option<CallerThread>,
     /// Its idle connections without a task; `None` on a worker's thread.
     pub parking: Option<Parking>,
     /// The programs that this thread calls; only on a worker's thread.

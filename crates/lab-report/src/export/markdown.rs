@@ -76,7 +76,7 @@ fn peaks(text: &mut String, result: &ResultFile) -> std::fmt::Result {
          |---|---:|---:|---:|---:|---:|---:|---:|"
     )?;
     let mut rows: Vec<(f64, String)> = Vec::new();
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         let system = series.system;
         let interface = series.runs.first().map_or("", |mix| mix.interface.as_str());
         let Some(peak) = system.peaks.iter().find(|peak| peak.interface == interface) else {

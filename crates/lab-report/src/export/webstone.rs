@@ -107,7 +107,7 @@ pub fn webstone(result: &ResultFile) -> String {
         result.suite.title, result.tool.version, result.started_at
     );
     text.push_str(comparable(&result.suite));
-    for series in touchstone_lab::series::of(result) {
+    for series in touchstone_lab::series::from_result(result) {
         for mix in &series.mixes {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "\n===== {}, {} =====", series.title, mix.name);

@@ -558,7 +558,7 @@ impl<'a> Run<'a> {
             warnings: self.warnings.clone(),
         };
         result.spice = spice::rows(&result);
-        for warning in warnings::of(&result) {
+        for warning in warnings::from_result(&result) {
             warnings::add(&mut result.warnings, warning);
         }
         result
