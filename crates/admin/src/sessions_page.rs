@@ -86,7 +86,7 @@ pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
                         th scope="col" { "State" }
                         th.number scope="col" { "Age" }
                         th.number scope="col" { "Requests" }
-                        th scope="col" { "Under way" }
+                        th scope="col" { "Active" }
                         th.number scope="col" { "For" }
                         th scope="col" { "Site" }
                         th scope="col" { "Handler" }

@@ -287,7 +287,7 @@ fn origins_table(totals: &Totals) -> Markup {
                     th.number scope="col" { "Retries" }
                     th.number scope="col" { "5xx" }
                     th.number scope="col" { "Failures" }
-                    th.number scope="col" { "Under way" }
+                    th.number scope="col" { "Active" }
                     th.number scope="col" { "Connections" }
                     th.number scope="col" { "99 % within" }
                 } }

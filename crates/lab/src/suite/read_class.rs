@@ -1,5 +1,5 @@
-//! Reads one class of a workload: files of one size or of a spread of sizes, an interface's answers, requests
-//! that are spelt out, or a page or a session.
+//! Reads one class of a workload: files of one size or of a spread of sizes, an interface's answers, explicit
+//! requests, or a page or a session.
 
 use super::endpoint::Endpoint;
 use super::own_request::{OwnRequest, headers};
