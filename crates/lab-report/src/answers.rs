@@ -87,7 +87,7 @@ fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
     let (carried, beyond) = open_load::highest_carried(system);
     let Some(carried) = carried else {
         return (
-            "Fewer than were asked for".to_owned(),
+            "Fewer than were requested".to_owned(),
             format!("{} carried none of the rates.", system.title),
         );
     };
@@ -96,7 +96,7 @@ fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
     let runs = if one_run(result) { ", indicative (one run)" } else { "" };
     let bound = match beyond {
         Some(mix) => format!("{} were too many", mix.load_in_words()),
-        None => "no higher rate was asked for".to_owned(),
+        None => "no higher rate was requested".to_owned(),
     };
     (
         format!("At least {}{here}{runs}", people_estimate(served)),
@@ -115,10 +115,9 @@ fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
             format!("Answers, at {}", beyond.load_in_words()),
             format!("{}: {}.", system.title, lost(beyond)),
         ),
-        (_, None) => (
-            "No limit was reached".to_owned(),
-            format!("{} carried every rate that was asked of it.", system.title),
-        ),
+        (_, None) => {
+            ("No limit was reached".to_owned(), format!("{} carried every requested rate.", system.title))
+        }
     }
 }
 

@@ -145,7 +145,7 @@ fn ended(status: u32, protocol_status: ProtocolStatus) -> Result<Output, String>
         ProtocolStatus::CannotMultiplex => {
             Err("it answered CANT_MPX_CONN to the only request of its connection".to_string())
         }
-        ProtocolStatus::UnknownRole => Err("it is no FastCGI responder".to_string()),
+        ProtocolStatus::UnknownRole => Err("it answered UNKNOWN_ROLE to the role Responder".to_string()),
         ProtocolStatus::Other(number) => Err(format!("its END_REQUEST has the unknown status {number}")),
     }
 }

@@ -177,7 +177,7 @@ fn class_check(sealed: &Result<Signature, SealError>, found: Class) -> Check {
             signature.stated <= found,
             format!("the statement says {}, the rules say {}", signature.stated.name(), found.name()),
         ),
-        Err(_) => Check { what: WHAT, holds: None, finding: "there is no statement that holds".to_owned() },
+        Err(_) => Check { what: WHAT, holds: None, finding: "no valid statement".to_owned() },
     }
 }
 

@@ -579,7 +579,7 @@ fn no_backend_and_wrong_ones() {
     for (sent, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "does not speak FastCGI 1: a record begins with byte 72"),
         (b"\x01\x03\x00\x01\x00\x04\x00\x00\x00\x00\x00\x00", "FCGI_END_REQUEST record has 4 bytes"),
-        (b"\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00", "it is no FastCGI responder"),
+        (b"\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00", "it answered UNKNOWN_ROLE"),
         (b"\x01\x06\x00\x07\x00\x01\x00\x00a", "for another request"),
         (b"\x01\x06\x00\x01\x00\x20\x00\x00Content-Type: text/plain\n", "before the end of the answer"),
         (b"", "it closed the connection without an answer"),
