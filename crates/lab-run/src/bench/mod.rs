@@ -29,7 +29,7 @@ pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedL
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
 pub use system_selection::{PartState, SelectedSystem, SystemKind};
-pub use warnings::of as warnings_of;
+pub use warnings::from_result as warnings_of;
 
 use crate::placement::{self, PlacementOptions};
 use measure::{Ending, Measured, Measurement};

@@ -81,7 +81,7 @@ pub struct Arguments {
     )]
     stages: Option<StageList>,
 
-    /// The same for the rate of arrivals
+    /// Phases of the rate of arrivals, in the same form
     #[arg(
         long,
         value_name = "LIST",
@@ -362,7 +362,8 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     fail_if: Vec<Threshold>,
 
-    /// The same, checked during the run, after its first counted second: the run ends as soon as it is true
+    /// Like --fail-if, but checked during the run, after its first counted second: the run ends as soon as it
+    /// is true
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     abort_if: Vec<Threshold>,
 
