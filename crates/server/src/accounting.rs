@@ -12,7 +12,7 @@ use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::AnswerFacts;
 use touchstone_observe::request_id::RequestId;
 
-pub use crate::answered::{AnsweredRequest, Origin};
+pub use crate::answered::{AnsweredRequest, ClientConnection};
 use crate::answered::{canonical, known};
 use crate::spans;
 use touchstone_exchange::core::CoreState;
@@ -91,7 +91,13 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
 /// Counts and logs a GET of HTTP/1 that was answered with 200 straight from a cache. Its head is that in
 /// `state.head`, of `bytes`.
 #[inline]
-pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_bytes: u64, bytes: &[u8]) {
+pub fn note_hit(
+    state: &mut CoreState,
+    origin: ClientConnection<'_>,
+    of: HitRoute,
+    body_bytes: u64,
+    bytes: &[u8],
+) {
     state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
     let may_record = may_record_hit(state, origin.peer);
     if may_record || state.log.is_on() {
@@ -105,7 +111,7 @@ pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_by
 #[inline]
 pub fn note_stream_hit(
     state: &mut CoreState,
-    origin: Origin<'_>,
+    origin: ClientConnection<'_>,
     of: HitRoute,
     body_bytes: u64,
     received: impl FnOnce() -> HeadBuilder,
@@ -130,7 +136,7 @@ fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
 /// Records the span of a hit, if it is traced, and logs it.
 fn show_hit(
     state: &mut CoreState,
-    origin: Origin<'_>,
+    origin: ClientConnection<'_>,
     of: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),

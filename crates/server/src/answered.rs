@@ -10,8 +10,8 @@ use touchstone_observe::metrics::RouteTable;
 
 use touchstone_exchange::steps::Progress;
 
-/// The client and the connection of a request.
-pub struct Origin<'a> {
+/// The client of a request, and its connection.
+pub struct ClientConnection<'a> {
     /// The version of HTTP.
     pub protocol: Protocol,
     /// The other end of the connection.
@@ -25,7 +25,7 @@ pub struct Origin<'a> {
 /// A request that was answered, except by a hit in the cache.
 pub struct AnsweredRequest<'a> {
     /// Its client and connection.
-    pub origin: Origin<'a>,
+    pub origin: ClientConnection<'a>,
     /// Its head, and the bytes of it; `None`: it could not be read.
     pub received: Option<(&'a RequestHead, &'a [u8])>,
     /// The beginning of the received bytes, if the head could not be read.

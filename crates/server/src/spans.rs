@@ -15,7 +15,7 @@ use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::TraceIds;
 use touchstone_telemetry::{SamplingInput, ServerFacts, record_server_span};
 
-use crate::answered::{AnsweredRequest, Origin, canonical, known};
+use crate::answered::{AnsweredRequest, ClientConnection, canonical, known};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::HitRoute;
 
@@ -60,7 +60,7 @@ pub fn record_answered(
 #[cold]
 pub fn record_hit(
     state: &mut CoreState,
-    origin: &Origin<'_>,
+    origin: &ClientConnection<'_>,
     HitRoute { site, route, is_accelerated, .. }: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
@@ -101,7 +101,7 @@ struct About<'a> {
 fn record(
     state: &CoreState,
     trace: &RequestTrace,
-    origin: &Origin<'_>,
+    origin: &ClientConnection<'_>,
     about: About<'_>,
     received: Option<(&RequestHead, &[u8])>,
     fields: Option<&HeadFields<'_>>,
@@ -144,6 +144,6 @@ fn decide(
     state.tracer.as_mut()?.record_hit(sampling_input, fields, &mut state.request_ids)
 }
 
-fn is_from_proxy(state: &CoreState, origin: &Origin<'_>) -> bool {
+fn is_from_proxy(state: &CoreState, origin: &ClientConnection<'_>) -> bool {
     origin.peer.is_some_and(|peer| state.snapshot.connection_gate.trusts_fields_of(peer.ip()))
 }

@@ -9,7 +9,7 @@ use touchstone_http::request_view::LOST_CLIENT;
 use touchstone_transport::Transport;
 
 use super::Connection;
-use crate::accounting::Origin;
+use crate::accounting::ClientConnection;
 use touchstone_exchange::connection_number::ConnectionNumber;
 
 /// The client of a connection.
@@ -57,8 +57,8 @@ impl Connection {
     }
 
     /// The client and the connection of its requests.
-    pub(super) fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
+    pub(super) fn origin(&mut self, protocol: Protocol) -> ClientConnection<'_> {
         let Peer { address, text, tls, .. } = &mut self.peer;
-        Origin { protocol, peer: *address, peer_text: text, tls: tls.as_deref() }
+        ClientConnection { protocol, peer: *address, peer_text: text, tls: tls.as_deref() }
     }
 }

@@ -26,7 +26,7 @@ use super::body::{BodyLimits, BodyProblem, Reader, StreamItem, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
-use crate::accounting::{self, AnsweredRequest, Origin};
+use crate::accounting::{self, AnsweredRequest, ClientConnection};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
@@ -408,9 +408,9 @@ impl StreamTask<'_> {
         accounting::note(state, request);
     }
 
-    fn origin<'o>(&self, peer_text: &'o mut String, tls: Option<&'o TlsFacts>) -> Origin<'o> {
+    fn origin<'o>(&self, peer_text: &'o mut String, tls: Option<&'o TlsFacts>) -> ClientConnection<'o> {
         let peer = Some(self.connection().quic.remote_address());
-        Origin { protocol: Protocol::Http3, peer, peer_text, tls }
+        ClientConnection { protocol: Protocol::Http3, peer, peer_text, tls }
     }
 }
 

@@ -603,7 +603,7 @@ impl SiteRules {
     }
 
     /// Adds the places of clients to requests for programs and origins.
-    pub fn places(&self) -> Option<&GeoIp> {
+    pub fn geoip(&self) -> Option<&GeoIp> {
         self.geoip.as_deref()
     }
 
