@@ -1,4 +1,4 @@
-//! What mixes had to keep to, and why their requests failed, with the first of each reason.
+//! The thresholds of mixes, and why their requests failed, with the first of each reason.
 
 use super::number;
 use super::table::{Part, Row, Table};
