@@ -157,8 +157,8 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     fail_if: Vec<Threshold>,
 
-    /// Like --fail-if, but checked during a mix, after its first counted second: the run ends as soon as it is
-    /// true, also with --fleet
+    /// Like --fail-if, but checked during a mix, after its first counted second: the run ends as soon as it
+    /// is true, also with --fleet
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     abort_if: Vec<Threshold>,
 
