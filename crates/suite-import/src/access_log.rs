@@ -475,7 +475,7 @@ nonsense
             ["", "one\ntwo\n", "10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] \"POST /form HTTP/1.1\" 200 5"]
         {
             let message = read("x.log", text, None).unwrap_err().to_string();
-            assert!(message.starts_with("x.log: there is no request in it"), "{message}");
+            assert!(message.starts_with("x.log: no request of the file can be imported"), "{message}");
         }
     }
 
