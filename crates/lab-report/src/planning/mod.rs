@@ -130,7 +130,7 @@ fn of_series(
             },
         ),
         bottleneck,
-        usl: usl::fit(&points),
+        usl: usl::identify(&points),
         mva,
         users: users::table(peak.requests_per_second, assumed.requests_per_page, assumed.first_party_share),
         users_of_1997: users::users_of_1997(peak.requests_per_second * 600.0),
