@@ -300,9 +300,9 @@ fn links_are_found_in_text_and_in_html_but_not_in_code() {
 
 #[test]
 fn a_walk_that_skips_or_turns_calls_around_is_a_fault() {
-    let source = "impl A {\n    \
-                  fn first(&self) {\n        // second(1)\n        self.third(2);\n        second(3);\n    }\n\
-                  \n    fn second() {}\n}\n\nimpl B {\n    fn second() {\n        fourth();\n    }\n}\n";
+    let source = "impl A {\n    fn first(&self) {\n        // second(1)\n        self.third(2);\n        \
+                  second(3);\n    }\n\n    fn second() {}\n}\n\nimpl B {\n    fn second() {\n        \
+                  fourth();\n    }\n}\n";
     assert_eq!(bodies_of("A::second", source), ["    fn second() {}"]);
     assert!(bodies_of("B::first", source).is_empty() && bodies_of("second", source).len() == 2);
     let walk = |names: &[&'static str]| {
