@@ -26,7 +26,7 @@ CACHES = ["touchstone-accelerator", "nginx-cache", "haproxy-cache", "varnish", "
 PROXIES = ["touchstone-proxy", "haproxy", "nginx-proxy", "caddy-proxy"]
 SERVLETS = ["touchstone", "tomcat", "jetty"]
 
-# A file of one size: (HTTP version, TLS, connections kept, requests under way on a connection, bytes).
+# A file of one size: (HTTP version, TLS, connections kept, active requests on a connection, bytes).
 PAGES = {
     "static": ("1.1", False, True, 1, 6250, FILE_SERVERS),
     "static-new": ("1.1", False, False, 1, 6250, FILE_SERVERS),

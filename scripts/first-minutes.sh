@@ -5,7 +5,7 @@
 #   scripts/first-minutes.sh PROGRAM [wordpress] [accelerate] [demo]
 #
 # PROGRAM is a Debian package of `make package`, or a program (of `make build` or `make static`), for the
-# parts `wordpress` (a WordPress with TLS of an own authority) and `accelerate` (an application behind the
+# parts `wordpress` (a WordPress with TLS of a private CA) and `accelerate` (an application behind the
 # cache). `demo` builds this tree and runs `make demo` in the clean root; with PROGRAM `-` it is the only part
 # that can be run. Without parts all of them are run.
 #

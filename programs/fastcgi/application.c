@@ -25,7 +25,7 @@ enum { KEEP_CONNECTION = 1 };
 enum { HEADER_BYTES = 8, RECORD_BYTES = 65528, CONNECTIONS_MAX = 65536, EVENTS_AT_ONCE = 64 };
 enum { PARAMS_MAX = 64 << 10, INPUT_BYTES = 128 << 10, USUAL_BYTES = 10240, MOST_BYTES = 8 << 20 };
 
-/* What is known of a connection: what has come and is not whole, and the request under way. */
+/* What is known of a connection: what has come and is not whole, and the active request. */
 struct connection {
   unsigned char *input;
   size_t held;

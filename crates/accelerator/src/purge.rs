@@ -5,9 +5,9 @@ use touchstone_http::path::PathRules;
 
 use crate::layer::CachedRoute;
 use crate::rules::key::{self, Target};
-use crate::store::{Purge, PurgeMode};
+use crate::store::{PurgeMode, PurgeScope};
 
-/// What is purged.
+/// The responses that an operator selects, by their URLs or tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PurgeSelector {
     /// One URL, such as `http://example.org/a?b`; or a path alone, `/a?b`, of any host.
@@ -20,42 +20,42 @@ pub enum PurgeSelector {
     All,
 }
 
-/// A purge.
+/// A purge as an operator requests it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PurgeOrder {
-    /// What is purged.
-    pub wanted: PurgeSelector,
+pub struct PurgeRequest {
+    /// The selected responses.
+    pub selector: PurgeSelector,
     /// Whether responses become stale instead of being removed.
     pub is_soft: bool,
 }
 
-impl PurgeOrder {
+impl PurgeRequest {
     /// Parses the parameters of a request: exactly one of `url`, `prefix`, `tag` and `all`.
-    pub fn parse(said: &[(&str, String)]) -> Result<PurgeOrder, String> {
-        let mut wanted = Vec::new();
+    pub fn parse(parameters: &[(&str, String)]) -> Result<PurgeRequest, String> {
+        let mut selector = Vec::new();
         let mut is_soft = false;
-        for (name, value) in said {
+        for (name, value) in parameters {
             match *name {
-                "url" => wanted.push(PurgeSelector::Url(checked_url(value)?)),
-                "prefix" => wanted.push(PurgeSelector::Prefix(checked_url(value)?)),
+                "url" => selector.push(PurgeSelector::Url(checked_url(value)?)),
+                "prefix" => selector.push(PurgeSelector::Prefix(checked_url(value)?)),
                 "tag" if value.is_empty() => return Err("a tag has at least one character".to_string()),
-                "tag" => wanted.push(PurgeSelector::Tag(value.clone())),
-                "all" => wanted.push(PurgeSelector::All),
+                "tag" => selector.push(PurgeSelector::Tag(value.clone())),
+                "all" => selector.push(PurgeSelector::All),
                 "soft" => is_soft = value != "0" && value != "false",
                 other => {
                     return Err(format!("unknown parameter '{other}'; write url, prefix, tag, all or soft"));
                 }
             }
         }
-        match <[PurgeSelector; 1]>::try_from(wanted) {
-            Ok([wanted]) => Ok(PurgeOrder { wanted, is_soft }),
+        match <[PurgeSelector; 1]>::try_from(selector) {
+            Ok([selector]) => Ok(PurgeRequest { selector, is_soft }),
             Err(_) => Err("one of url, prefix, tag and all is required".to_string()),
         }
     }
 
     /// The purge as JSON, for a request to a running server.
     pub fn to_json(&self) -> Value {
-        let mut value = match &self.wanted {
+        let mut value = match &self.selector {
             PurgeSelector::Url(url) => json!({ "url": url }),
             PurgeSelector::Prefix(prefix) => json!({ "prefix": prefix }),
             PurgeSelector::Tag(tag) => json!({ "tag": tag }),
@@ -68,10 +68,10 @@ impl PurgeOrder {
     }
 
     /// Parses a purge from JSON.
-    pub fn from_json(value: &Value) -> Result<PurgeOrder, String> {
+    pub fn from_json(value: &Value) -> Result<PurgeRequest, String> {
         let names = ["url", "prefix", "tag", "all", "soft"];
-        let said = names.iter().filter_map(|name| Some((*name, value[*name].as_str()?.to_string())));
-        PurgeOrder::parse(&said.collect::<Vec<_>>())
+        let parameters = names.iter().filter_map(|name| Some((*name, value[*name].as_str()?.to_string())));
+        PurgeRequest::parse(&parameters.collect::<Vec<_>>())
     }
 
     /// Runs the purge for these routes; returns the number of affected responses.
@@ -79,12 +79,12 @@ impl PurgeOrder {
         let mode = if self.is_soft { PurgeMode::Soft } else { PurgeMode::Remove };
         let Some(first) = routes.first() else { return 0 };
         let store = &first.accelerator.store;
-        match &self.wanted {
-            PurgeSelector::Tag(tag) => store.purge(&Purge::Tag(tag.clone().into_bytes()), mode),
-            PurgeSelector::All => store.purge(&Purge::All, mode),
+        match &self.selector {
+            PurgeSelector::Tag(tag) => store.purge(&PurgeScope::Tag(tag.clone().into_bytes()), mode),
+            PurgeSelector::All => store.purge(&PurgeScope::All, mode),
             PurgeSelector::Url(text) | PurgeSelector::Prefix(text) => {
-                let is_prefix = matches!(self.wanted, PurgeSelector::Prefix(_));
-                let mut purges: Vec<Purge> = Vec::new();
+                let is_prefix = matches!(self.selector, PurgeSelector::Prefix(_));
+                let mut purges: Vec<PurgeScope> = Vec::new();
                 for route in routes {
                     for text in written_forms(text, is_prefix) {
                         let purge = purge_of(&text, is_prefix, route);
@@ -99,7 +99,7 @@ impl PurgeOrder {
     }
 }
 
-fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
+fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> PurgeScope {
     let (is_secure, host, rest) = split_url(text);
     let (path, query) = match rest.split_once('?') {
         Some((path, query)) => (path, Some(query.as_bytes())),
@@ -109,10 +109,10 @@ fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
         Target { space: route.space, is_secure, host: host.as_bytes(), path: path.as_bytes(), query };
     let mut key = Vec::new();
     match (host.is_empty(), is_prefix) {
-        (false, true) => Purge::Prefix(key::prefix(&target)),
+        (false, true) => PurgeScope::Prefix(key::prefix(&target)),
         (false, false) => {
             key::write(&target, &route.policy, &mut key);
-            Purge::Key(key)
+            PurgeScope::Key(key)
         }
         (true, is_prefix) => {
             match is_prefix {
@@ -120,7 +120,7 @@ fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
                 false => key::write(&target, &route.policy, &mut key),
             }
             // The part after the space without scheme and host.
-            Purge::Path { path: key.split_off(key::SPACE_BYTES + 1), is_prefix }
+            PurgeScope::Path { path: key.split_off(key::SPACE_BYTES + 1), is_prefix }
         }
     }
 }
@@ -182,8 +182,8 @@ fn checked_url(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn order(name: &'static str, value: &str) -> Result<PurgeOrder, String> {
-        PurgeOrder::parse(&[(name, value.to_string())])
+    fn order(name: &'static str, value: &str) -> Result<PurgeRequest, String> {
+        PurgeRequest::parse(&[(name, value.to_string())])
     }
 
     #[test]
@@ -208,10 +208,10 @@ mod tests {
             [("url", "http://a/b?c"), ("url", "/b"), ("prefix", "https://a/"), ("tag", "t"), ("all", "1")]
         {
             let order = order(name, value).unwrap();
-            assert_eq!(PurgeOrder::from_json(&order.to_json()), Ok(order));
+            assert_eq!(PurgeRequest::from_json(&order.to_json()), Ok(order));
         }
-        let soft = PurgeOrder::parse(&[("tag", "t".to_string()), ("soft", "1".to_string())]).unwrap();
-        assert!(soft.is_soft && PurgeOrder::from_json(&soft.to_json()) == Ok(soft));
+        let soft = PurgeRequest::parse(&[("tag", "t".to_string()), ("soft", "1".to_string())]).unwrap();
+        assert!(soft.is_soft && PurgeRequest::from_json(&soft.to_json()) == Ok(soft));
         for (name, value) in [
             ("url", "b"),
             ("url", "http://"),
@@ -222,8 +222,8 @@ mod tests {
         ] {
             assert!(order(name, value).is_err(), "{name} {value}");
         }
-        assert!(PurgeOrder::parse(&[]).is_err());
+        assert!(PurgeRequest::parse(&[]).is_err());
         let two = [("tag", "t".to_string()), ("url", "/".to_string())];
-        assert!(PurgeOrder::parse(&two).is_err());
+        assert!(PurgeRequest::parse(&two).is_err());
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::rules::storing::Terms;
-use touchstone_accelerator::store::{NewObject, Object, Purge, Tier, hash_of};
+use touchstone_accelerator::store::{NewObject, Object, PurgeScope, Tier, hash_of};
 use touchstone_handler::handler::Level;
 
 /// Much larger than the file system of the directory.
@@ -128,7 +128,7 @@ fn a_full_disk_costs_copies_and_nothing_else() {
     // Older responses have made room for newer ones.
     assert!(found[0] > 100, "{found:?}");
     // A response that is purged on a full disk stays purged.
-    disk.purge(&Purge::Key(key(found[0]).into_bytes()));
+    disk.purge(&PurgeScope::Key(key(found[0]).into_bytes()));
     assert!(!is_there(&disk, found[0]));
     drop(disk);
     let disk = told.open(place.path());
@@ -163,9 +163,9 @@ fn a_directory_that_is_taken_away_is_made_again() {
     }
     // A response that is purged while there is no directory does not return with the next directory.
     fs::remove_dir_all(&directory).unwrap();
-    disk.purge(&Purge::Key(key(30).into_bytes()));
+    disk.purge(&PurgeScope::Key(key(30).into_bytes()));
     disk.keep(&object(41));
-    disk.purge(&Purge::Key(key(41).into_bytes()));
+    disk.purge(&PurgeScope::Key(key(41).into_bytes()));
     keep(&disk, 42..44);
     drop(disk);
     let disk = told.open(&directory);
@@ -208,7 +208,7 @@ fn a_list_of_purges_that_is_taken_away_takes_everything_with_it() {
     let told = Told::default();
     let disk = told.open(place.path());
     keep(&disk, 0..20);
-    disk.purge(&Purge::Key(key(5).into_bytes()));
+    disk.purge(&PurgeScope::Key(key(5).into_bytes()));
     fs::remove_file(place.path().join("purges")).unwrap();
     drop(disk);
     let disk = told.open(place.path());
@@ -218,7 +218,7 @@ fn a_list_of_purges_that_is_taken_away_takes_everything_with_it() {
     // The list is removed while the disk is used, so a purge cannot be written to it.
     keep(&disk, 0..20);
     fs::remove_file(place.path().join("purges")).unwrap();
-    disk.purge(&Purge::Key(key(6).into_bytes()));
+    disk.purge(&PurgeScope::Key(key(6).into_bytes()));
     disk.flush();
     assert_eq!(those_there(&disk), [0; 0]);
     keep(&disk, 0..4);
@@ -242,7 +242,7 @@ fn a_directory_that_becomes_read_only_costs_what_cannot_be_written() {
         assert!(counters.unwritten > 250 && counters.faults.read_only > 250, "{counters:?}");
         assert_eq!(told.count("Read-only"), 1);
         assert!((0..40).all(|index| is_there(&disk, index)));
-        disk.purge(&Purge::Key(key(7).into_bytes()));
+        disk.purge(&PurgeScope::Key(key(7).into_bytes()));
         assert!(!is_there(&disk, 7));
     }
     keep(&disk, 400..500);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::rules::storing::Terms;
-use touchstone_accelerator::store::{NewObject, Object, Purge, Tier, hash_of};
+use touchstone_accelerator::store::{NewObject, Object, PurgeScope, Tier, hash_of};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -85,12 +85,12 @@ fn a_process_that_writes() {
             }
             5 | 15 | 25 => {
                 let position = mixed(version ^ 1) % KEYS;
-                disk.purge(&Purge::Key(key(position).into_bytes()));
+                disk.purge(&PurgeScope::Key(key(position).into_bytes()));
                 writeln!(output, "\nforgot {position} {version}").unwrap();
             }
             35 => {
                 let beginning = version / 40 % 10;
-                disk.purge(&Purge::Prefix(format!("{beginning}/").into_bytes()));
+                disk.purge(&PurgeScope::Prefix(format!("{beginning}/").into_bytes()));
                 writeln!(output, "\npurged {beginning} {version}").unwrap();
             }
             _ => continue,

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::rules::storing::Terms;
-use touchstone_accelerator::store::{NewObject, Object, Purge, Tier, hash_of};
+use touchstone_accelerator::store::{NewObject, Object, PurgeScope, Tier, hash_of};
 
 /// So small that files are dropped often.
 const LIMIT_BYTES: u64 = 8 << 20;
@@ -114,19 +114,19 @@ proptest! {
                     versions[key as usize].latest = number;
                 }
                 Step::PurgeKey(key) => {
-                    disk.purge(&Purge::Key(name(key).into_bytes()));
+                    disk.purge(&PurgeScope::Key(name(key).into_bytes()));
                     forget(&|other| other == key);
                 }
                 Step::PurgeHalf(half) => {
-                    disk.purge(&Purge::Prefix(format!("{half}/").into_bytes()));
+                    disk.purge(&PurgeScope::Prefix(format!("{half}/").into_bytes()));
                     forget(&|other| other % 2 == half);
                 }
                 Step::PurgeTag(tag) => {
-                    disk.purge(&Purge::Tag(format!("t{tag}").into_bytes()));
+                    disk.purge(&PurgeScope::Tag(format!("t{tag}").into_bytes()));
                     forget(&|other| other % 3 == tag);
                 }
                 Step::PurgeAll => {
-                    disk.purge(&Purge::All);
+                    disk.purge(&PurgeScope::All);
                     forget(&|_| true);
                 }
                 // Removal may fail while the writer makes the directory again.

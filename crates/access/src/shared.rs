@@ -75,7 +75,7 @@ impl AccessShared {
         })
     }
 
-    /// Where problems are reported.
+    /// The function that reports problems.
     pub fn report(&self) -> Report {
         self.report.clone()
     }

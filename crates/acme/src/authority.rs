@@ -45,7 +45,7 @@ pub struct Authority {
     /// What this machine has in common with others; `None`: it is alone.
     pub leases: Option<Arc<Leases>>,
     orders: Semaphore,
-    /// Names with an order under way. A name can have only one proof at a time in TLS handshakes, so orders
+    /// Names with an active order. A name can have only one proof at a time in TLS handshakes, so orders
     /// that share a name wait for each other.
     busy_names: std::sync::Mutex<HashSet<String>>,
     /// Notified when names become free.

@@ -69,7 +69,7 @@ impl CertificateTask {
         self.authority.wait_for_storage().await;
         let mut renewal: Option<Renewal> = None;
         loop {
-            let Some(kept) = self.kept() else {
+            let Some(kept) = self.stored_certificate() else {
                 self.order_or_wait(None, None).await;
                 continue;
             };
@@ -92,7 +92,7 @@ impl CertificateTask {
     }
 
     /// The stored certificate, if it is for all names.
-    pub fn kept(&mut self) -> Option<LoadedCertificate> {
+    pub fn stored_certificate(&mut self) -> Option<LoadedCertificate> {
         let file = self.authority.storage.certificate_file(&self.plan.storage_name());
         if !file.exists() {
             return None;
@@ -170,7 +170,7 @@ impl CertificateTask {
     /// Sends one order without waits; a failure contains the time until which the authority requests to wait.
     pub async fn order_once(&mut self) -> Result<LoadedCertificate, (Failure, Duration)> {
         let lease = self.lease(None).await.map_err(|failure| (failure, Duration::ZERO))?;
-        if let (LeaseResult::ByOthers, Some(certificate)) = (&lease, self.kept()) {
+        if let (LeaseResult::ByOthers, Some(certificate)) = (&lease, self.stored_certificate()) {
             return Ok(certificate);
         }
         self.limited_order(None, lease).await
@@ -187,7 +187,7 @@ impl CertificateTask {
             let lease = leases.take(&name).await.map_err(Failure::Own)?;
             authority.fetch_file(&file).await?;
             let end_s = before.map_or(i64::MIN, |before| before.not_after_s);
-            if self.kept().is_some_and(|kept| kept.not_after_s > end_s) {
+            if self.stored_certificate().is_some_and(|kept| kept.not_after_s > end_s) {
                 return Ok(LeaseResult::ByOthers);
             }
             let Some(lease) = lease else {

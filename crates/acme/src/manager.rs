@@ -84,7 +84,7 @@ impl AcmeManager {
         let follow_plans = follow_plans(self.plans.subscribe(), managed);
         std::thread::Builder::new().name("acme".to_string()).spawn(move || {
             runtime.block_on(follow_plans);
-            // A name lookup that is under way must not delay the end.
+            // A name lookup that still runs must not delay the end.
             runtime.shutdown_background();
         })?;
         Ok(())

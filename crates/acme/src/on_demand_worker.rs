@@ -39,7 +39,7 @@ const MOST_ANSWER_BYTES: usize = 64 * 1024;
 const AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
 
 /// What all requests share.
-struct Worker {
+struct OnDemandWorker {
     rules: OnDemandConfig,
     authority: Arc<Authority>,
     on_demand: Arc<OnDemand>,
@@ -91,7 +91,7 @@ pub async fn serve_requests(
     });
     let rate = std::sync::Mutex::new(OrderRate::new(rules.orders_per_minute));
     let questions = Semaphore::new(MOST_QUESTIONS);
-    let worker = Arc::new(Worker { rules, authority, on_demand, client, questions, rate });
+    let worker = Arc::new(OnDemandWorker { rules, authority, on_demand, client, questions, rate });
     let mut waiting: HashMap<Box<str>, Waiters> = HashMap::new();
     let mut jobs: JoinSet<Box<str>> = JoinSet::new();
     let mut wait_check = tokio::time::interval(WAIT_CHECK_PAUSE);
@@ -130,12 +130,12 @@ pub async fn serve_requests(
     }
 }
 
-impl Worker {
+impl OnDemandWorker {
     /// Obtains and installs a certificate for a name, or stores that it gets none.
     async fn obtain(&self, name: &str) {
         let log = &self.authority.error_log;
         let mut task = CertificateTask::new(self.authority.clone(), CertificatePlan::on_demand(name));
-        let stored = task.kept().filter(|stored| self.renew_at_s(stored) > now_s());
+        let stored = task.stored_certificate().filter(|stored| self.renew_at_s(stored) > now_s());
         if let Some(stored) = stored {
             return self.install(name, &stored);
         }
@@ -152,10 +152,7 @@ impl Worker {
                 return self.on_demand.refuse(name, self.rules.refusal_time);
             }
             Err(reason) => {
-                log.failing(
-                    "acme.on_demand.ask",
-                    format_args!("{reason}; names without a certificate get none"),
-                );
+                log.failing("acme.on_demand.ask", format_args!("{reason}; no new certificates until then"));
                 return self.on_demand.refuse(name, SHORT_REFUSAL);
             }
         }
@@ -201,14 +198,14 @@ impl Worker {
 
     fn check_limits(&self) -> Result<(), String> {
         if self.on_demand.count() >= self.rules.names {
-            return Err(format!("{} names have one (acme.on_demand.names)", self.rules.names));
+            return Err(format!("the limit acme.on_demand.names ({}) is reached", self.rules.names));
         }
         let mut rate = self.rate.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match rate.take(Instant::now()) {
             true => Ok(()),
             false => {
                 let most = self.rules.orders_per_minute;
-                Err(format!("{most} were ordered within a minute (acme.on_demand.orders_per_minute)"))
+                Err(format!("the limit acme.on_demand.orders_per_minute ({most}) is reached"))
             }
         }
     }

@@ -19,7 +19,7 @@ pub fn component_table(components: &[ComponentTotals]) -> Markup {
                                 th scope="col" { "Route" }
                                 th scope="col" { "Component" }
                                 th.number scope="col" { "Requests" }
-                                th.number scope="col" { "Under way" }
+                                th.number scope="col" { "Active" }
                                 th.number scope="col" { "Faults" }
                                 th.number scope="col" { "Out of memory" }
                                 th.number scope="col" { "Time-outs" }

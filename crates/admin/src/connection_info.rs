@@ -56,7 +56,7 @@ pub struct UnderWay {
     handler: Cell<&'static str>,
 }
 
-/// Keeps a request in the list of those under way until this is dropped.
+/// Keeps a request in the list of active requests until this is dropped.
 pub struct UnderWayGuard {
     request: Rc<UnderWay>,
     owner: Rc<dyn AsRef<ConnectionInfo>>,
@@ -91,7 +91,7 @@ impl ConnectionInfo {
         }
     }
 
-    /// Whether requests are under way.
+    /// Whether requests are active.
     pub fn is_busy(&self) -> bool {
         !self.under_way.borrow().is_empty()
     }

@@ -51,14 +51,14 @@ pub use status_json::{components_json, origins_json, streams_json};
 
 use std::sync::Arc;
 
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_control::{ControlRequest, ControlResponse};
 use touchstone_observe::metrics::Metrics;
 
 use crate::connection_info::CoreSessions;
 
 /// Runs a purge; returns how many stored responses it affected. `None`: no route has a cache.
-pub type PurgeFunction = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
+pub type PurgeFunction = Arc<dyn Fn(&PurgeRequest) -> Option<usize> + Send + Sync>;
 
 /// Carries out a request to the control API.
 pub type ControlFunction = Arc<dyn Fn(ControlRequest) -> ControlResponse + Send + Sync>;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use percent_encoding::percent_decode;
 use serde_json::json;
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_http::status::reason;
 use touchstone_observe::metrics::{Format, Totals, expose};
 
@@ -134,7 +134,7 @@ impl Pages {
             .collect();
         let parameters: Vec<(&str, String)> =
             pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        match PurgeOrder::parse(&parameters).map(|order| (self.sources.purge)(&order)) {
+        match PurgeRequest::parse(&parameters).map(|order| (self.sources.purge)(&order)) {
             Ok(Some(purged)) => Page::json(&json!({ "purged": purged })),
             Ok(None) => {
                 Page { body: "404 Not Found: no route has a cache\n".to_string(), ..Page::error(404) }
@@ -149,7 +149,7 @@ impl Pages {
         let mut cores = (self.sources.sessions)(most);
         cores.sort_by_key(|core| core.core);
         // The limit applies to all cores together: the list of each core is cut evenly, and sessions with
-        // requests under way come first.
+        // active requests come first.
         let mut all: Vec<(usize, crate::connection_info::SessionFacts)> = cores
             .iter_mut()
             .flat_map(|core| {

@@ -1,4 +1,5 @@
-//! `/sessions`: the waiting connections and their states.
+//! `/sessions`: the open connections that have waited at least once, and their states. A connection whose
+//! requests are answered at once is closed before it would be listed.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ pub fn sessions_json(cores: &[CoreSessions]) -> Value {
     })
 }
 
-/// The sessions of all cores, each with its core: those with requests under way first, then the oldest.
+/// The sessions of all cores, each with its core: those with active requests first, then the oldest.
 fn in_order(cores: &[CoreSessions]) -> Vec<(usize, &SessionFacts)> {
     let mut all: Vec<(usize, &SessionFacts)> =
         cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session))).collect();
@@ -56,7 +57,7 @@ pub fn sessions_page(cores: &[CoreSessions], refresh: Option<u32>) -> Html {
             div data-live="sessions" {
                 p.note {
                     (words::whole(shown as u64)) " of " (words::whole(connections as u64))
-                    " connections, those with requests under way first. "
+                    " connections, those with active requests first. "
                     a href="/sessions?limit=10000" { "All of them" } " \u{b7} "
                     a href="/sessions.json" { "as JSON" }
                 }
@@ -71,7 +72,7 @@ pub fn sessions_page(cores: &[CoreSessions], refresh: Option<u32>) -> Html {
     Html { text: text.into_string(), policy: policy() }
 }
 
-/// The table of sessions: one line for each request under way, or for the connection if there is none.
+/// The table of sessions: one line for each active request, or for the connection if there is none.
 pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
     let sessions = in_order(cores);
     html! {
@@ -85,7 +86,7 @@ pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
                         th scope="col" { "State" }
                         th.number scope="col" { "Age" }
                         th.number scope="col" { "Requests" }
-                        th scope="col" { "Under way" }
+                        th scope="col" { "Active" }
                         th.number scope="col" { "For" }
                         th scope="col" { "Site" }
                         th scope="col" { "Handler" }

@@ -29,7 +29,7 @@ const MOST_ROUTES: usize = 50;
 const CHART_WIDTH: f64 = 300.0;
 const CHART_HEIGHT: f64 = 40.0;
 
-/// The page.
+/// The status page as HTML.
 pub fn status_page(
     sources: &Sources,
     totals: &Totals,
@@ -287,7 +287,7 @@ fn origins_table(totals: &Totals) -> Markup {
                     th.number scope="col" { "Retries" }
                     th.number scope="col" { "5xx" }
                     th.number scope="col" { "Failures" }
-                    th.number scope="col" { "Under way" }
+                    th.number scope="col" { "Active" }
                     th.number scope="col" { "Connections" }
                     th.number scope="col" { "99 % within" }
                 } }

@@ -46,7 +46,7 @@ pub struct CallAnswer {
 }
 
 impl HttpClient {
-    /// Makes a call.
+    /// Calls a method and waits for its answer.
     pub async fn call(&self, call: &Call<'_>) -> Result<CallAnswer, RequestFailure> {
         let about = |message: String| RequestFailure::about(&call.uri, message);
         let stream = Connection::open(&self.tls_http2, &call.uri, self.ca_key, self.is_public_only)

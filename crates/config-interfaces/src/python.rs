@@ -234,7 +234,7 @@ pub static LIMITS: Section<Limits> = Section {
             name: "drain",
             default: Some("\"30s\""),
             example: "\"5m\"",
-            documentation: "How long requests under way may continue in a worker that was replaced.",
+            documentation: "How long active requests may continue in a worker that was replaced.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: Duration::from_secs(24 * 60 * 60),

@@ -253,8 +253,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "reload_classes",
             default: Some("false"),
             example: "true",
-            documentation: "Also restarts an application when one of its classes or jars changes. \
-                For development: Tomcat checks every class file every few seconds.",
+            documentation: "Whether an application is also restarted when one of its classes or jars \
+                changes. For development: Tomcat checks every class file every few seconds.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.reload_classes = value),
         },
         Key {

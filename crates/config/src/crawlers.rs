@@ -128,7 +128,7 @@ pub static BOT: Section<BotConfig> = Section {
             name: "name",
             default: None,
             example: "\"example-search\"",
-            documentation: "Its name in `$bot`, the log and metrics.",
+            documentation: "The name of the bot in `$bot`, the log and metrics.",
             kind: Kind::Checked { what: "name", parse: parse_name, set: |bot, value| bot.name = value },
         },
         Key {
@@ -410,7 +410,7 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         name: "wait_lifetime",
         default: Some("\"24h\""),
         example: "\"1h\"",
-        documentation: "The same for one that has passed by waiting.",
+        documentation: "How long a visitor that has passed by waiting is not checked again.",
         kind: Kind::Duration {
             least: Duration::from_secs(1),
             most: Duration::from_secs(90 * 24 * 3600),

@@ -64,12 +64,12 @@ impl GeoEntry {
 }
 
 impl GeoRulesConfig {
-    /// What is admitted.
+    /// Parses the countries and networks that are admitted.
     pub fn entries_allowed(&self) -> Vec<GeoEntry> {
         self.allow.iter().filter_map(|text| GeoEntry::parse(text).ok()).collect()
     }
 
-    /// What is not.
+    /// Parses the countries and networks that are refused.
     pub fn entries_denied(&self) -> Vec<GeoEntry> {
         self.deny.iter().filter_map(|text| GeoEntry::parse(text).ok()).collect()
     }
@@ -154,7 +154,7 @@ pub(super) const fn geoip<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Ve
 }
 
 impl ConfigReader<'_> {
-    /// Rules need files.
+    /// Checks that rules for countries and networks have files.
     pub(super) fn check_geoip(&mut self, loaded: &Loaded) {
         if !loaded.config.geoip.files.is_empty() {
             return;

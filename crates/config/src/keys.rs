@@ -1,9 +1,10 @@
-//! The table of every key that a configuration may hold.
+//! The keys of `[limits]`, `[cache]` and `[[site]]`, and the list of all sections: `for_each_section!`.
 //!
-//! Each key is defined once, here: its name, its kind with its range, its default, an example, its
-//! documentation and how its value is stored in the [`Config`](super::Config). Reading, refusals, defaults,
-//! the documentation page and the help of `touchstone check` are all derived from this table, so a new key is
-//! one new entry (and one field).
+//! The keys of the other sections are in the modules of those sections, here and in the crate
+//! `config-interfaces`. Each key is defined once: its name, its kind with its range, its default, an example,
+//! its documentation and how its value is stored in the [`Config`](super::Config). Reading, refusals,
+//! defaults, the documentation page and the help of `touchstone check` are all derived from these tables, so
+//! a new key is one new entry (and one field).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -185,9 +185,9 @@ pub struct LimitsConfig {
     pub connections: usize,
     /// Connections that one client may have open at a time; 0: no limit.
     pub connections_per_client: u64,
-    /// Requests under way on one HTTP/3 connection.
+    /// Active requests on one HTTP/3 connection.
     pub http3_streams: u32,
-    /// HTTP/3 handshakes under way on one core without a proof of the client's address.
+    /// Active HTTP/3 handshakes on one core without a proof of the client's address.
     pub http3_unvalidated_handshakes: usize,
     /// The rate in bytes a second that a body must have after the stall timeout; 0: any progress is enough.
     pub minimum_receive_rate: u64,

@@ -200,7 +200,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
                     true => Ok(text.to_string()),
                     false => {
                         let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
-                        Err(format!("{text:?} is no function; there are {}", names.join(", ")))
+                        Err(format!("{text:?} is not a function; known: {}", names.join(", ")))
                     }
                 },
                 set: |map, value| map.function = value,
@@ -491,7 +491,7 @@ mod tests {
         assert!(
             first(&map("shares = ['60% a', '60% b']")).contains("'shares': the shares are more than 100%")
         );
-        assert!(first(&map("function = 'sum'")).contains("\"sum\" is no function; there are lower"));
+        assert!(first(&map("function = 'sum'")).contains("\"sum\" is not a function; known: lower"));
         assert!(first(&map("function = 'lower'\nvalues = { b = 'c' }")).contains("has no entries"));
         assert!(first(&map("shares = ['x a']")).contains("is not a share"));
         let both = first(&map("shares = ['5% a']\nvalues = { b = 'c' }"));

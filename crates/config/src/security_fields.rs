@@ -104,8 +104,8 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "hsts_include_subdomains",
             default: Some("false"),
             example: "true",
-            documentation: "The same for all names below the host. All of them must have HTTPS; browsers \
-                cannot reach the others any more.",
+            documentation: "Whether `Strict-Transport-Security` holds for all names below the host too. All \
+                of them must have HTTPS; browsers cannot reach the others any more.",
             kind: Kind::Boolean(|fields, value| fields.hsts_include_subdomains = value),
         },
         Key {

@@ -254,8 +254,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "name",
             default: None,
             example: "\"database\"",
-            documentation: "Its name in logs, metrics and on the status page. Limits and counts under this \
-                name continue after a reload.",
+            documentation: "The name of the stream in logs, metrics and on the status page. Limits and \
+                counts under this name continue after a reload.",
             kind: Kind::Checked {
                 what: "name of letters, digits and `._-`",
                 parse: |text, _| {
@@ -470,8 +470,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "connections_per_client",
             default: Some("0"),
             example: "20",
-            documentation: "The same for each client: an IPv4 address, or the first 64 bits of an IPv6 \
-                address. 0: any number.",
+            documentation: "The most open connections (or sessions) of each client: an IPv4 address, or the \
+                first 64 bits of an IPv6 address. 0: any number.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -490,7 +490,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "rate_per_client",
             default: Some("0"),
             example: "10",
-            documentation: "The same for each client. 0: any number.",
+            documentation: "The most new connections (or sessions) of each client in a second. 0: any \
+                number.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,

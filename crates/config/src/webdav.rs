@@ -94,7 +94,7 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
                 parse: method,
                 set: |webdav, value| {
                     let names = value.iter();
-                    webdav.methods = names.filter_map(|name| DavMethod::of(name.as_bytes())).collect();
+                    webdav.methods = names.filter_map(|name| DavMethod::from_name(name.as_bytes())).collect();
                 },
             },
         },
@@ -175,7 +175,7 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
 };
 
 fn method(text: &str) -> Result<String, String> {
-    match DavMethod::of(text.as_bytes()) {
+    match DavMethod::from_name(text.as_bytes()) {
         Some(_) => Ok(text.to_string()),
         None => {
             let names: Vec<&str> = DavMethod::ALL.iter().map(|method| method.name()).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem, ControlConfig, Persistence};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::{ControlCounts, ControlResult, Metrics};
@@ -45,7 +45,7 @@ pub trait ControlledServer {
     ) -> Result<(), String>;
 
     /// Removes stored responses; `None`: no route has a cache.
-    fn purge(&self, order: &PurgeOrder) -> Option<usize>;
+    fn purge(&self, order: &PurgeRequest) -> Option<usize>;
 
     /// The file of a certificate that ACME obtains.
     fn acme_file(&self, config: &Config, hosts: &[String]) -> PathBuf;

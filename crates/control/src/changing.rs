@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_config::{route_name, site_name};
 
 use crate::api::{ChangeNote, ControlApi, ControlledServer, EVERYTHING};
@@ -383,7 +383,7 @@ impl ControlApi {
         context: &mut ChangeContext<'_>,
     ) -> Result<ControlResponse, ControlError> {
         context.note.subjects.push("cache".to_string());
-        let purge = PurgeOrder::from_json(body).map_err(|problem| ControlError::new(400, problem))?;
+        let purge = PurgeRequest::from_json(body).map_err(|problem| ControlError::new(400, problem))?;
         let Some(purged) = context.server.purge(&purge) else {
             return Err(ControlError::new(404, "no route of this server has a cache"));
         };

@@ -19,7 +19,7 @@ impl ConnectionNumber {
     }
 
     /// The same number, assigned.
-    pub fn given(mut self) -> ConnectionNumber {
+    pub fn assigned(mut self) -> ConnectionNumber {
         self.get();
         self
     }

@@ -81,7 +81,7 @@ impl Condition {
         }
     }
 
-    /// As it was written.
+    /// The condition as it was written.
     pub fn source(&self) -> &str {
         &self.source
     }

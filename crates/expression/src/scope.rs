@@ -24,7 +24,7 @@ pub struct Scope<'s> {
 }
 
 impl<'s> Scope<'s> {
-    /// With these maps.
+    /// The same scope with these maps.
     pub fn with_maps(self, maps: &'s dyn FindsMaps) -> Scope<'s> {
         Scope { maps: Some(maps), ..self }
     }

@@ -67,7 +67,7 @@ impl Text {
         Ok(Text { source: text.into(), parts: parts.into() })
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn source(&self) -> &str {
         &self.source
     }

@@ -41,7 +41,7 @@ pub struct PartHead {
 }
 
 impl PartHead {
-    /// Names a part's file.
+    /// The name of the file of a part.
     pub fn id(&self) -> String {
         format!("{}-{}-{}-{}", self.run, self.mix, self.agent, self.sequence)
     }

@@ -152,7 +152,7 @@ impl Thread {
     }
 }
 
-/// A channel.
+/// Makes a channel.
 pub(crate) fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
     (Sender(Some(sender)), Receiver(receiver))

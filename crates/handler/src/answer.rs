@@ -243,7 +243,7 @@ impl Answer {
         head
     }
 
-    /// Appends the same.
+    /// Appends the head to a buffer.
     pub fn append_head(&self, date: &DateSecond, form: ConnectionForm, framing: Framing, head: &mut Vec<u8>) {
         head.extend_from_slice(b"HTTP/1.1 ");
         decimal::append(self.status.into(), head);

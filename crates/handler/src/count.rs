@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds to it.
+    /// Adds to the number.
     pub fn add(&self, number: u64) {
         self.0.fetch_add(number, Ordering::Relaxed);
     }

@@ -65,7 +65,7 @@ impl Value {
         Value::Text(String::from_utf8_lossy(cut).into())
     }
 
-    /// A number.
+    /// A value that is a number.
     pub fn number(number: u64) -> Value {
         Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }

@@ -41,11 +41,11 @@ pub fn decoded(value: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// A parameter of a query is there twice, or is not encoded text.
+/// A parameter of a query appears twice, or is not encoded text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadParameter;
 
-/// The value of a parameter of a query; the error: it is there twice, or is not encoded text.
+/// The value of a parameter of a query; the error: it appears twice, or is not encoded text.
 pub fn parameter(query: &[u8], name: &str) -> Result<Option<String>, BadParameter> {
     let mut found = None;
     for pair in query.split(|&byte| byte == b'&') {

@@ -113,7 +113,7 @@ pub struct WithoutLookahead {
     pub rest: String,
     /// What must not match.
     pub excluded: String,
-    /// Where the expression may begin anywhere: what matches if the text before the group is there twice.
+    /// Where the expression may begin anywhere: what matches if the text before the group appears twice.
     pub twice: Option<String>,
 }
 

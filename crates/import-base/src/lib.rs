@@ -1,5 +1,5 @@
 //! The base of the conversions from other servers' configurations: a directive with its place, the result of
-//! each directive, and the text that is written.
+//! each directive, and the TOML that the importers produce.
 //!
 //! | module | |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`directive`] | a directive with its place |
 //! | [`expression`] | conversion of regular expressions |
 //! | [`files`] | the files of a configuration |
-//! | [`output`] | the sections of the text that is written |
+//! | [`output`] | the sections of the TOML that the importers produce |
 //! | [`toml_text`] | values of TOML as text |
 
 pub mod account;

@@ -1,4 +1,4 @@
-//! The text that is written: sections with their keys and comments.
+//! The TOML that the importers produce: sections with their keys and comments.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

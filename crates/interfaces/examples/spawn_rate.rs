@@ -80,7 +80,7 @@ async fn work(count: usize, program: String) {
         };
         let connection = connection().unwrap();
         let descriptors = [write.as_fd(), write_errors.as_fd()];
-        let mut ticket = connection.start(start, &descriptors, Duration::ZERO, false).await.unwrap();
+        let mut program = connection.start(start, &descriptors, Duration::ZERO, false).await.unwrap();
         drop((write, write_errors));
         let read = pipe::Receiver::from_owned_fd_unchecked(read).unwrap();
         output.clear();
@@ -92,6 +92,6 @@ async fn work(count: usize, program: String) {
         }
         assert!(!output.is_empty());
         drop(read_errors);
-        ticket.wait_for_end().await;
+        program.wait_for_end().await;
     }
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use touchstone_interfaces::cgi::connection::{ProgramEnd, Ticket, connection};
+use touchstone_interfaces::cgi::connection::{ProgramEnd, StartedProgram, connection};
 use touchstone_interfaces::cgi::message::{Start, Status};
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_interfaces::cgi::spawn::Stage;
@@ -53,12 +53,12 @@ fn order<'a>(program: &'a CStr, arguments: &[&'a CStr]) -> Start<'a> {
 }
 
 /// Starts a program; also returns the ends of its output.
-async fn begin(start: Start<'_>) -> (Ticket, OwnedFd) {
+async fn begin(start: Start<'_>) -> (StartedProgram, OwnedFd) {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let descriptors = [write.as_fd(), write.as_fd()];
     let connection = connection().unwrap();
-    let ticket = connection.start(start, &descriptors, Duration::from_millis(100), false).await.unwrap();
-    (ticket, read)
+    let program = connection.start(start, &descriptors, Duration::from_millis(100), false).await.unwrap();
+    (program, read)
 }
 
 fn on_a_core(test: impl Future<Output = ()>) {
@@ -82,8 +82,8 @@ fn programs_run_and_their_ends_are_reported() {
             (c"echo $A; exit 7", Status::Exit(7)),
             (c"echo $A; kill -KILL $$", Status::Signal(9)),
         ] {
-            let (mut ticket, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
-            assert_eq!(ticket.wait_for_end().await, ProgramEnd::Ended { status, leaves_others: false });
+            let (mut program, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
+            assert_eq!(program.wait_for_end().await, ProgramEnd::Ended { status, leaves_others: false });
             assert_eq!(read(output), "b\n");
         }
     });
@@ -102,19 +102,19 @@ fn a_failed_start_names_its_step() {
             (wrong_directory, Stage::Directory, libc::ENOENT),
             (wrong_limit, Stage::Limits, libc::EINVAL),
         ] {
-            let (mut ticket, output) = begin(start).await;
-            assert_eq!(ticket.wait_for_end().await, ProgramEnd::NotStarted { stage, errno });
+            let (mut program, output) = begin(start).await;
+            assert_eq!(program.wait_for_end().await, ProgramEnd::NotStarted { stage, errno });
             assert_eq!(read(output), "");
         }
     });
 }
 
 #[test]
-fn a_dropped_ticket_ends_the_program_also_one_that_ignores_signals() {
+fn dropping_a_started_program_ends_it_also_one_that_ignores_signals() {
     on_a_core(async {
         for script in [c"sleep 1000", c"trap '' TERM; echo; sleep 1000; sleep 1000"] {
-            let (ticket, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
-            drop(ticket);
+            let (program, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
+            drop(program);
             // The pipe ends with the last process that holds it. The read is on another thread, because this
             // core must continue to send.
             tokio::task::spawn_blocking(|| read(output)).await.unwrap();

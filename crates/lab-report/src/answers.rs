@@ -74,7 +74,7 @@ fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
         (
             "What to change first?",
             (
-                "Nothing is shown".to_owned(),
+                "No recommendation".to_owned(),
                 "What holds a server back is shown by closed loops: a suite without rates, or --find-peak."
                     .to_owned(),
             ),
@@ -87,7 +87,7 @@ fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
     let (carried, beyond) = open_load::highest_carried(system);
     let Some(carried) = carried else {
         return (
-            "Fewer than were asked for".to_owned(),
+            "Fewer than were requested".to_owned(),
             format!("{} carried none of the rates.", system.title),
         );
     };
@@ -96,7 +96,7 @@ fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
     let runs = if one_run(result) { ", indicative (one run)" } else { "" };
     let bound = match beyond {
         Some(mix) => format!("{} were too many", mix.load_in_words()),
-        None => "no higher rate was asked for".to_owned(),
+        None => "no higher rate was requested".to_owned(),
     };
     (
         format!("At least {}{here}{runs}", people_estimate(served)),
@@ -115,10 +115,9 @@ fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
             format!("Answers, at {}", beyond.load_in_words()),
             format!("{}: {}.", system.title, lost(beyond)),
         ),
-        (_, None) => (
-            "Nothing, at these rates".to_owned(),
-            format!("{} carried every rate that was asked of it.", system.title),
-        ),
+        (_, None) => {
+            ("No limit was reached".to_owned(), format!("{} carried every requested rate.", system.title))
+        }
     }
 }
 
@@ -315,7 +314,9 @@ impl Leader<'_> {
 
     fn what_to_change(&self) -> Told {
         let mut changes: Vec<Told> = self.cheaper_interface().into_iter().collect();
-        changes.extend(acceleration::of(self.result).iter().filter_map(|it| accelerated(self.result, it)));
+        changes.extend(
+            acceleration::from_result(self.result).iter().filter_map(|it| accelerated(self.result, it)),
+        );
         let remedy = self.plan(self.base_interface()).and_then(|plan| plan.advice.first());
         changes.extend(remedy.map(|it| {
             (capitalised(&it.change), format!("{}.", capitalised(it.gives.trim_end_matches('.'))))
@@ -323,7 +324,7 @@ impl Leader<'_> {
         let mut changes = changes.into_iter();
         let Some((answer, mut because)) = changes.next() else {
             return (
-                "Nothing is shown".to_owned(),
+                "No recommendation".to_owned(),
                 "Nothing held the server back in this result.".to_owned(),
             );
         };
@@ -528,7 +529,7 @@ mod tests {
     fn the_accelerator_is_an_answer_and_no_rival() {
         let result = sample::accelerated();
         let answers = answers(&result);
-        let alone = acceleration::of(&result)[0].alone.unwrap().title.clone();
+        let alone = acceleration::from_result(&result)[0].alone.unwrap().title.clone();
         assert_eq!(told(&answers, "Which server").0, alone);
         let (change, because) = told(&answers, "What to change");
         assert!(change.starts_with("Put the accelerator before "), "{change}");

@@ -15,7 +15,7 @@ const SPICE_COLUMNS: [&str; 7] =
 /// The whole summary, ready to be printed.
 pub fn summary(result: &ResultFile) -> String {
     let mut text = String::new();
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         let peak_name = series.peak().map(|mix| mix.name.as_str());
         let rows: Vec<[String; 8]> = series.mixes.iter().map(|mix| row(mix)).collect();
         let marks: Vec<String> = series.mixes.iter().map(|mix| mark(&series, mix, peak_name)).collect();

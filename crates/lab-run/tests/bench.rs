@@ -235,18 +235,18 @@ fn what_comes_before_the_first_mix_is_told_and_not_counted() {
 }
 
 #[test]
-fn systems_are_started_anew_before_each_run() {
+fn systems_are_restarted_before_each_run() {
     let place = tempfile::tempdir().unwrap();
     let systems = vec![definition(place.path(), "a", "serve"), definition(place.path(), "b", "serve")];
     let mut notes = Notes::default();
-    let anew = Options {
+    let restarted = Options {
         restart: true,
         at_once: true,
         runs: Some(2),
         clients: Some(vec![1]),
         ..options(place.path(), systems)
     };
-    let finished = run_until_counted(anew.clone(), &mut notes);
+    let finished = run_until_counted(restarted.clone(), &mut notes);
     let starts = notes.turns.iter().filter(|turn| turn.starts_with("start ")).count();
     assert_eq!(starts, 4, "{:?}", notes.turns);
     let last_start = notes.turns.iter().rposition(|turn| turn == "start b").unwrap();
@@ -260,7 +260,7 @@ fn systems_are_started_anew_before_each_run() {
     }
 
     let url = "http://127.0.0.1:9/".to_string();
-    let refused = run(Options { systems: vec![url], at_once: false, ..anew }, &mut Notes::default());
+    let refused = run(Options { systems: vec![url], at_once: false, ..restarted }, &mut Notes::default());
     let Err(BenchError::Refused(message)) = refused else { panic!("{refused:?}") };
     assert!(message.contains("is not started on this machine by this run"), "{message}");
 }

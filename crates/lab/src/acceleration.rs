@@ -41,7 +41,7 @@ pub struct Reported {
 }
 
 /// Every accelerated system of a result.
-pub fn of(result: &ResultFile) -> Vec<Acceleration<'_>> {
+pub fn from_result(result: &ResultFile) -> Vec<Acceleration<'_>> {
     let accelerations = result.systems.iter().filter_map(|accelerated| {
         let origin = accelerated.origin.as_ref()?;
         let alone =
@@ -149,7 +149,7 @@ pub fn reported(suite: &str) -> Vec<Reported> {
 
 /// Describes the factors, with a sentence for each accelerated system.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
-    of(result).iter().map(|acceleration| sentence(result, acceleration)).collect()
+    from_result(result).iter().map(|acceleration| sentence(result, acceleration)).collect()
 }
 
 fn sentence(result: &ResultFile, acceleration: &Acceleration<'_>) -> String {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn factors_are_those_between_the_peaks() {
         let result = accelerated();
-        let all = of(&result);
+        let all = from_result(&result);
         let factors = all[0].factors().unwrap();
         assert!((factors.rate - 6.5).abs() < 1e-9 && (factors.throughput - 6.0).abs() < 1e-9);
         assert_eq!(all[0].origin_at_peak().map(OriginUse::cpus), Some(0.1));
@@ -216,7 +216,7 @@ mod tests {
     fn without_the_origin_alone_there_is_no_factor() {
         let mut result = accelerated();
         result.systems.remove(0);
-        assert_eq!(of(&result)[0].factors(), None);
+        assert_eq!(from_result(&result)[0].factors(), None);
         assert!(sentences(&result)[0].contains("was not measured alone"), "{:?}", sentences(&result));
     }
 

@@ -181,7 +181,7 @@ const RULES: [Rule; 11] = [
     processors,
 ];
 
-/// Names the bottleneck.
+/// Finds what limited the mix.
 pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
     let mut evidence: Vec<Evidence> = RULES.iter().map(|rule| rule(observed)).collect();
     let deciding = evidence.iter().find(|it| it.speaks == Some(true)).cloned();

@@ -32,7 +32,7 @@ pub fn sides<'a>(label: &str, result: &'a ResultFile) -> Vec<Side<'a>> {
         interface: series.runs.first().map_or("", |mix| &mix.interface),
         mixes: series.runs,
     };
-    series::of(result).into_iter().filter(|series| !series.system.is_limit).map(side).collect()
+    series::from_result(result).into_iter().filter(|series| !series.system.is_limit).map(side).collect()
 }
 
 /// The pairs of a figure: mixes of the same name, interface and turn that both sides completed, in their

@@ -14,7 +14,7 @@ pub fn make(result: &mut ResultFile) {
     let mut criteria = result.method.useful;
     criteria.runs_min = criteria.runs_min.min(result.method.runs as usize);
     for system in &mut result.systems {
-        (system.loads, system.peaks) = loads::of(&system.mixes, &system.cpus, &criteria);
+        (system.loads, system.peaks) = loads::from_mixes(&system.mixes, &system.cpus, &criteria);
     }
     result.spice = spice::rows(result);
     result.comparisons = compare::of_result(result, result.suite.seed, COMPARED_EACH_MAX);

@@ -19,7 +19,6 @@ pub mod engine_seconds;
 pub mod figures;
 pub mod hardware;
 pub mod history;
-pub mod judged;
 pub mod latency;
 pub mod loads;
 pub mod machine;
@@ -48,6 +47,7 @@ pub mod speedup;
 pub mod spice;
 pub mod statistics;
 pub mod suite;
+pub mod threshold_record;
 pub mod verdict;
 pub mod warnings;
 

@@ -194,7 +194,11 @@ fn open_complaints(mix: &MixResult, pinned: &[usize], criteria: &Criteria) -> Ve
 
 /// The loads and the peaks of the mixes of a system on the `pinned` processors. Open loads have no peaks:
 /// their rates are commanded.
-pub fn of(mixes: &[MixResult], pinned: &[usize], criteria: &Criteria) -> (Vec<LoadResult>, Vec<PeakResult>) {
+pub fn from_mixes(
+    mixes: &[MixResult],
+    pinned: &[usize],
+    criteria: &Criteria,
+) -> (Vec<LoadResult>, Vec<PeakResult>) {
     if mixes.iter().any(|mix| mix.arrivals.is_some()) {
         let load = |runs: &Runs<'_>| {
             let complaints = open_complaints(runs.median_run().1, pinned, criteria);
@@ -271,7 +275,7 @@ mod tests {
         let mixes = mixes();
         let rates: Vec<f64> = representatives(&mixes).iter().map(|mix| mix.requests_per_second).collect();
         assert_eq!(rates, [100.0, 390.0, 600.0]);
-        let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
+        let (loads, peaks) = from_mixes(&mixes, &[0], &Criteria::default());
         assert_eq!(
             loads.iter().map(|load| (load.runs, load.median_row)).collect::<Vec<_>>(),
             [(3, 0), (3, 1), (3, 2)]
@@ -291,7 +295,7 @@ mod tests {
         mixes[2].complete = false;
         mixes[5].complete = false;
         mixes[8].complete = false;
-        let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
+        let (loads, peaks) = from_mixes(&mixes, &[0], &Criteria::default());
         assert_eq!(loads.iter().map(|load| load.runs).collect::<Vec<_>>(), [2, 3, 0]);
         // Of two runs the lower represents the load: its rate is shown with its other figures.
         assert_eq!((loads[0].median_row, loads[0].requests_per_second.median), (6, 99.0));
@@ -299,7 +303,7 @@ mod tests {
             (peaks[0].peak.clients, &loads[2].complaints[..]),
             (4, &["it was not measured whole".to_owned()][..])
         );
-        assert_eq!(of(&[], &[0], &Criteria::default()), (vec![], vec![]));
+        assert_eq!(from_mixes(&[], &[0], &Criteria::default()), (vec![], vec![]));
     }
 
     #[test]
@@ -308,7 +312,7 @@ mod tests {
         for (second, row) in mix.timeline.iter_mut().enumerate() {
             row.requests_per_second = 1000.0 + 20.0 * second as f64;
         }
-        let (loads, _) = of(&[mix.clone()], &[0], &Criteria::default());
+        let (loads, _) = from_mixes(&[mix.clone()], &[0], &Criteria::default());
         let rate = loads[0].requests_per_second;
         assert!(
             rate.median == 1000.0 && rate.low.unwrap() < 1000.0 && rate.high.unwrap() > 1000.0,
@@ -316,7 +320,7 @@ mod tests {
         );
         assert_eq!(loads[0].p99_us.low, None);
         mix.timeline.clear();
-        assert_eq!(of(&[mix], &[0], &Criteria::default()).0[0].requests_per_second.low, None);
+        assert_eq!(from_mixes(&[mix], &[0], &Criteria::default()).0[0].requests_per_second.low, None);
     }
 
     #[test]
@@ -324,7 +328,7 @@ mod tests {
         let mut mixes = mixes();
         mixes[5].taint =
             taint::signs(&[taint::EngineSecond { stood_still_s: Some(2.0), ..Default::default() }]);
-        let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
+        let (loads, peaks) = from_mixes(&mixes, &[0], &Criteria::default());
         assert_eq!((loads[2].tainted_runs, loads[2].complaints.len()), (1, 1));
         assert_eq!((peaks[0].peak.clients, peaks[0].useful.unwrap().clients), (16, 4));
         assert!(peaks[0].difference.as_ref().unwrap().contains("load engine"));
@@ -338,7 +342,7 @@ mod tests {
             mix.taint = taint::signs(&[busy]);
             mix.generator_saturated = Some("a thread was 99 % busy".into());
         }
-        let useful = |mixes: &[MixResult]| of(mixes, &[0], &Criteria::default()).1[0].useful;
+        let useful = |mixes: &[MixResult]| from_mixes(mixes, &[0], &Criteria::default()).1[0].useful;
         assert_eq!(useful(&mixes).unwrap().clients, 16);
         mixes.iter_mut().for_each(|mix| mix.server.as_mut().unwrap().cpu_share = 0.6);
         assert_eq!(useful(&mixes), None);

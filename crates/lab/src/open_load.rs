@@ -33,7 +33,7 @@ pub fn sentences(system: &SystemResult) -> Vec<String> {
             milliseconds(mix.latency.p99_us),
             cost(mix)
         )),
-        None => sentences.push(format!("{title} carried none of the rates that were asked of it.")),
+        None => sentences.push(format!("{title} carried none of the requested rates.")),
     }
     sentences
         .extend(beyond.map(|mix| format!("{title} did not carry {}: {}.", mix.load_in_words(), lost(mix))));

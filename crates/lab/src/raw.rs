@@ -117,7 +117,7 @@ pub struct RawLabels {
 }
 
 impl RawLabels {
-    /// Those of a mix.
+    /// The labels of a mix.
     pub fn of(mix: &MixResult) -> RawLabels {
         RawLabels {
             interface: mix.interface.clone(),
@@ -151,7 +151,7 @@ pub struct RawClass {
 }
 
 impl RawClass {
-    /// What the engine counted.
+    /// The counts of the engine for a class.
     pub fn of(class: &ClassOutcome) -> RawClass {
         let ClassOutcome { errors, pages, response_ns, connect_ns, answer_bytes, body_bytes, .. } = *class;
         RawClass { errors, pages, response_ns, connect_ns, answer_bytes, body_bytes }

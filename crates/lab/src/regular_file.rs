@@ -26,7 +26,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The same of text.
+/// Reads a regular file as text.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max)?).map_err(|_| irregular("it is not text"))
 }

@@ -7,11 +7,11 @@
 //! configuration files of the systems, byte for byte.
 
 use crate::hardware::{Disk, NetworkCard};
-use crate::judged::{ReasonRecord, ThresholdRecord};
 use crate::statistics::fairness::Fairness;
 use crate::statistics::paired::Comparison;
 use crate::statistics::taint::Sign;
 use crate::statistics::useful_peak::Criteria;
+use crate::threshold_record::{ReasonRecord, ThresholdRecord};
 use serde::{Deserialize, Serialize};
 use touchstone_conformance::record::Conformance;
 use touchstone_load::HandshakeCounts;
@@ -249,7 +249,7 @@ impl SuiteRecord {
     /// How far clients, rate and latency of a mix may be from Little's law, as a share, when every figure is
     /// right.
     ///
-    /// At an edge of the window every client may have a request under way, and its whole latency counts in
+    /// At an edge of the window every client may have an active request, and its whole latency counts in
     /// the window in which it ends: with the longest latency L in a window W this changes the sum by L / W at
     /// most. If clients have think times, the number of clients that think within the window is random: four
     /// standard errors, with exponential think times, which vary more than all others that a suite has.

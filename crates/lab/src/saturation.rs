@@ -33,7 +33,7 @@ pub enum EngineLimit {
 }
 
 impl EngineLimit {
-    /// In a sentence.
+    /// The description, in a sentence.
     pub fn description(self) -> &'static str {
         match self {
             EngineLimit::Own => "the load engine was at its own limit",

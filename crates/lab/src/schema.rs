@@ -132,7 +132,7 @@ fn a_sample_result_fits_the_published_schema() {
             p95_us: 900.0,
             errors_share: 0.0,
         }];
-        system.mixes[0].thresholds = vec![crate::judged::ThresholdRecord {
+        system.mixes[0].thresholds = vec![crate::threshold_record::ThresholdRecord {
             threshold: "p99>1s".to_string(),
             kept: true,
             measured: Some(1.0),
@@ -140,7 +140,7 @@ fn a_sample_result_fits_the_published_schema() {
             unit: "us".to_string(),
             words: "1 us".to_string(),
         }];
-        system.mixes[0].error_reasons = vec![crate::judged::ReasonRecord {
+        system.mixes[0].error_reasons = vec![crate::threshold_record::ReasonRecord {
             kind: "timeout".to_string(),
             reason: "no answer".to_string(),
             count: 1,

@@ -29,7 +29,7 @@ impl<'a> Series<'a> {
 
 /// Every series of a result: the systems in their order, and for each its interfaces in the order of the
 /// suite. A system without measurements has one series without mixes.
-pub fn of(result: &ResultFile) -> Vec<Series<'_>> {
+pub fn from_result(result: &ResultFile) -> Vec<Series<'_>> {
     result.systems.iter().flat_map(|system| of_system(result, system)).collect()
 }
 

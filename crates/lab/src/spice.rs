@@ -19,7 +19,7 @@ use crate::series::{self, Series};
 /// The measures of every interface of every system: by interface in the order of the suite, by system in the
 /// result's. Empty where the suite compares no interfaces.
 pub fn rows(result: &ResultFile) -> Vec<SpiceRow> {
-    let all = series::of(result);
+    let all = series::from_result(result);
     let of_interface = |interface: &InterfaceRecord| {
         all.iter()
             .filter(|series| series.interface.is_some_and(|own| own.name == interface.name))
@@ -105,7 +105,7 @@ pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>
 
 /// The measures in words, a sentence each: which server, which interface, the cost of each.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
-    let all = series::of(result);
+    let all = series::from_result(result);
     let mut sentences: Vec<String> = ahead_by_interface(result).into_iter().collect();
     let rows = rows(result);
     let rivals = result.systems.iter().filter(|system| !system.is_limit);
@@ -116,7 +116,7 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
 
 /// Which server is ahead with each interface that more than one has; absent if none has.
 pub fn ahead_by_interface(result: &ResultFile) -> Option<String> {
-    which_server(result, &series::of(result))
+    which_server(result, &series::from_result(result))
 }
 
 fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {

@@ -40,7 +40,7 @@ pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<PeakBottleneck> {
         let (bottleneck, _) = bottleneck::of_series(series, raw)?;
         Some(PeakBottleneck { title: series.title.clone(), bottleneck })
     };
-    series::of(result).iter().filter(|series| !series.system.is_limit).filter_map(of).collect()
+    series::from_result(result).iter().filter(|series| !series.system.is_limit).filter_map(of).collect()
 }
 
 /// The verdict, a sentence each, most important first. `raw` is its raw data; without it (empty), less is
@@ -192,7 +192,7 @@ pub fn share_of_limit(system: &SystemResult, limit: &SystemResult) -> Option<f64
 }
 
 impl PeakBottleneck {
-    /// In a sentence.
+    /// The verdict, in a sentence.
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.title, self.bottleneck.clause())
     }

@@ -1,7 +1,7 @@
 //! The user under which the server runs: the account of `[server] user`, the change from root to it, and
 //! checks with its rights.
 //!
-//! Root only binds the addresses; [`Account::become_it`] is called before document roots, certificates and
+//! Root only binds the addresses; [`Account::switch_user`] is called before document roots, certificates and
 //! logs are opened. So a file that the account cannot read causes an error at the start, not weeks later when
 //! a certificate is renewed or a log is rotated. [`Account::as_it`] checks this beforehand for `touchstone
 //! check`, without dropping rights.
@@ -95,7 +95,7 @@ impl Account {
 
     /// Drops root's rights permanently in every thread. On an error some rights may remain, and the process
     /// must end.
-    pub fn become_it(&self) -> Result<(), String> {
+    pub fn switch_user(&self) -> Result<(), String> {
         self.check_becoming()?;
         if self.is_ours() {
             return Ok(());

@@ -71,7 +71,7 @@ impl Notifier {
     }
 
     /// Stops sending: another process is the main process now, and the manager accepts only its notices.
-    pub fn fall_silent(&self) {
+    pub fn stop_notifying(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
 
@@ -156,7 +156,7 @@ fn text_of(notice: &Notice<'_>) -> String {
     match notice {
         Notice::Ready(status) => format!("READY=1\nSTATUS={}\n", shown(status)),
         Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}\n", monotonic_us()),
-        Notice::Stopping => "STOPPING=1\nSTATUS=Finishing requests under way\n".to_string(),
+        Notice::Stopping => "STOPPING=1\nSTATUS=Finishing active requests\n".to_string(),
         Notice::MainProcess(number) => format!("MAINPID={number}\n"),
         Notice::Watchdog => "WATCHDOG=1\n".to_string(),
         Notice::Status(status) => format!("STATUS={}\n", shown(status)),
@@ -218,7 +218,7 @@ mod tests {
             let text = received(&socket);
             let time = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().trim_end();
             assert!(time.parse::<i64>().unwrap() <= monotonic_us());
-            notifier.fall_silent();
+            notifier.stop_notifying();
             notifier.send(&Notice::Watchdog).unwrap();
             socket.set_nonblocking(true).unwrap();
             assert_eq!(socket.recv(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);

@@ -78,7 +78,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of now.
+    /// The current figures.
     pub fn of(progress: &Progress, clients: usize) -> Figures {
         let counter = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
         let mut values = vec![

@@ -29,17 +29,17 @@ mod housekeeping;
 mod http1;
 mod layered;
 mod layered_ends;
+mod machine;
 mod merge;
 mod message_streams;
 mod messages;
 mod named_certificate;
 mod outcome;
 #[cfg(test)]
-mod percentile_accuracy;
+mod percentile_tests;
 mod pipeline;
 mod plan;
 mod portion;
-mod processors;
 mod progress;
 mod quic;
 mod raised_priority;
@@ -76,6 +76,7 @@ pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
 pub use digits::with_thousands_separators;
+pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{
@@ -87,7 +88,6 @@ pub use plan::{
     Recorded, Session, TimeSpread,
 };
 pub use portion::Portion;
-pub use processors::allowed_cores;
 pub use progress::Progress;
 pub use recent_latency::RecentLatency;
 pub use run::{PreparedRun, run};

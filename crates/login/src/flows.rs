@@ -57,7 +57,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// For the log.
+    /// The text for the log.
     pub fn text(&self) -> &str {
         match self {
             Failure::Refused(text) | Failure::Broken(text) => text,

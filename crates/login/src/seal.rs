@@ -111,8 +111,8 @@ mod tests {
         let sealed = old.seal(b"session", b"purpose").unwrap();
         let both = keys(&["new", "old"]);
         assert_eq!(both.open(sealed.as_bytes(), b"purpose").as_deref(), Some(&b"session"[..]));
-        let sealed_anew = both.seal(b"session", b"purpose").unwrap();
-        assert_eq!(old.open(sealed_anew.as_bytes(), b"purpose"), None);
+        let sealed_again = both.seal(b"session", b"purpose").unwrap();
+        assert_eq!(old.open(sealed_again.as_bytes(), b"purpose"), None);
         assert_eq!(keys(&["new"]).open(sealed.as_bytes(), b"purpose"), None);
     }
 

@@ -55,7 +55,7 @@ impl Session {
             || (lifetimes.idle_s > 0 && idle_s >= lifetimes.idle_s)
     }
 
-    /// Whether the cookie must be sealed anew, so that the session of an active user does not become idle.
+    /// Whether the cookie must be sealed again, so that the session of an active user does not become idle.
     /// This is not done for every request, but after a quarter of the idle time or after five minutes, the
     /// shorter of the two.
     pub fn is_to_be_sealed(&self, lifetimes: Lifetimes, now_s: u64) -> bool {

@@ -146,10 +146,10 @@ impl Group {
         let settings = self.settings();
         let members = &self.shared.members;
         let now = now_ms();
-        let admits = |index: usize| members[index].origin.health.admits(now, &settings.health);
+        let try_admit = |index: usize| members[index].origin.health.try_admit(now, &settings.health);
         // A draining origin still gets the requests of its sessions.
         let serves = |index: &usize| {
-            !tried.contains(index) && members[*index].state() != OriginState::Maintenance && admits(*index)
+            !tried.contains(index) && members[*index].state() != OriginState::Maintenance && try_admit(*index)
         };
         if let Some(index) = session_origin.filter(serves) {
             return Some(index);
@@ -164,7 +164,7 @@ impl Group {
                 })
             };
             let candidates = members.iter().enumerate().filter_map(candidate).collect();
-            let chosen = self.chooser.choose(&settings.balance, candidates, hash, admits);
+            let chosen = self.chooser.choose(&settings.balance, candidates, hash, try_admit);
             if chosen.is_some() {
                 return chosen;
             }

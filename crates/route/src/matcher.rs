@@ -280,7 +280,7 @@ pub struct RequestMatch {
 }
 
 impl RequestMatch {
-    /// With a condition.
+    /// The same matcher with a condition.
     pub fn with_condition(self, when: Option<Condition>) -> RequestMatch {
         RequestMatch { when: when.map(Box::new), ..self }
     }

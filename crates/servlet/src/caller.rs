@@ -26,6 +26,7 @@ use crate::flat::{self, HandlerFacts, Source};
 use crate::head::{self, Piece};
 use crate::java_call::{AnswerEnd, JavaCall};
 use crate::java_runtime::{self, JavaRuntime};
+use crate::java_thread::{self, CallOutcome};
 use crate::jvm::Attached;
 use crate::monitor::{CheckResult, Checked};
 use crate::pool::Pool;
@@ -33,7 +34,6 @@ use crate::route::Route;
 use crate::route_state::RouteState;
 use crate::server_log::log;
 use crate::slab::{INPUT_BYTES, Slab};
-use crate::worker::{self, CallOutcome};
 
 /// A call of this duration takes long. Most garbage collections are shorter.
 const LONG_CALL: Duration = Duration::from_millis(10);
@@ -225,7 +225,7 @@ impl Caller for RouteCaller {
                 return CallResult::Answer(answers::unavailable());
             }
         };
-        let number = worker::next_number();
+        let number = java_thread::next_number();
         flat::set_number(&mut self.written, number);
         let java_call = self.java_call();
         java_call.enter(slab.number, number);
@@ -235,7 +235,7 @@ impl Caller for RouteCaller {
         self.watched.begin(number);
         self.pool.note_call();
         self.pool.monitor().kick();
-        let served = worker::serve(&self.java, slab.number, length);
+        let served = java_thread::serve(&self.java, slab.number, length);
         self.watched.end();
         self.pool.call_durations().note(self.path, get.received_at.elapsed());
         let (end, length) = match served {
@@ -254,7 +254,7 @@ impl Caller for RouteCaller {
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that continue.
         let written = unsafe { slab.output.get(length) };
-        let piece = worker::read_answer(&self.pool, &self.written, end, written);
+        let piece = java_thread::read_answer(&self.pool, &self.written, end, written);
         slab.set_java_call(None);
         let is_half = end == AnswerEnd::Broken && piece.as_ref().is_some_and(|piece| piece.head.is_some());
         if is_half {

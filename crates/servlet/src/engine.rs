@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::class_archive::ClassArchive;
 use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
 use crate::java_runtime::JavaRuntime;
+use crate::java_thread;
 use crate::jvm::{Attached, Machine, Start, find};
 use crate::natives;
 use crate::pool::Pool;
@@ -22,7 +23,6 @@ use crate::route::Route;
 use crate::route_state::RouteState;
 use crate::server_log::log;
 use crate::settings::{Convert, JavaSettings, RouteSettings};
-use crate::worker;
 
 /// The stack of the thread that starts the machine, the same size as in Java's own launcher.
 const START_STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -211,7 +211,7 @@ impl Engine {
     /// Starts the applications of a route. Does not wait until they have started.
     pub fn open(&'static self, settings: &RouteSettings) -> Arc<Route> {
         let id = self.last_route.fetch_add(1, Ordering::Relaxed) + 1;
-        let pool = Pool::new(id, settings.limits(), self.runtime.monitor().clone(), worker::work);
+        let pool = Pool::new(id, settings.limits(), self.runtime.monitor().clone(), java_thread::work);
         self.runtime.add_pool(&pool);
         let route = Route::here(settings.clone(), pool, Box::new(move || self.close(id)));
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! One request and its answer, between a core and a Java thread.
+//! The state of one request and its answer, which a core and a Java thread share. Java itself is called by
+//! `java_thread` and `caller`.
 //!
 //! Java's side may wait for room or for more of the request's body. The core's side never waits. It is woken
 //! through its [`CoreQueue`], so that many answers wake it once.

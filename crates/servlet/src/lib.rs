@@ -13,7 +13,7 @@
 //! | `class_archive` | the archive of classes that halves the start time |
 //! | `java_runtime` | what all threads share that call Java |
 //! | `route`, `routes` | the applications of a route and their state, `route_state`; the routes of a server |
-//! | `pool`, `worker` | the threads of a route, and their work |
+//! | `pool`, `java_thread` | the threads of a route, and their work |
 //! | `java_call` | one request and its answer, between a core and Java's threads |
 //! | `caller` | short calls on the thread of the connection itself |
 //! | `call_durations` | which calls are short |
@@ -22,7 +22,7 @@
 //! | `slab` | buffers that Java and the server share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in these buffers |
 //! | `answers` | makes answers for clients from them |
-//! | `isolated`, `host` | the same in a child process: the server's side, and the child |
+//! | `isolated`, `host_process` | the same in a child process: the server's side, and the child |
 //! | `path_parameters` | semicolons in paths, which Tomcat reads differently from other servers |
 //! | `jvm`, `natives` | the machine, and the functions that it may call |
 //! | `server_log` | lines for the error log |
@@ -40,11 +40,12 @@ mod end_of_turn;
 mod engine;
 mod flat;
 mod head;
-mod host;
+mod host_process;
 pub mod interface;
 mod isolated;
 mod java_call;
 mod java_runtime;
+mod java_thread;
 mod jvm;
 mod monitor;
 mod natives;
@@ -57,7 +58,6 @@ mod server_log;
 pub mod settings;
 mod slab;
 pub mod status;
-mod worker;
 
 /// Reads bytes as the output of Java, and as frames of another process: for fuzzing.
 #[doc(hidden)]
@@ -66,6 +66,6 @@ pub fn read_anything(bytes: &[u8]) {
     isolated::read_anything(bytes);
 }
 
-pub use host::run as run_isolated;
+pub use host_process::run as run_isolated;
 pub use routes::ServletRoutes;
 pub use server_log::{Log, log_to};

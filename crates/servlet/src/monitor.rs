@@ -42,7 +42,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts it.
+    /// Starts the monitor.
     pub fn start() -> std::io::Result<Arc<Monitor>> {
         let monitor = Arc::new(Monitor::default());
         let running = monitor.clone();

@@ -30,7 +30,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
         only.weight = 0.0;
     }
     if draft.sessions.is_empty() {
-        return Err("no HTTP request of it can be imported".to_string());
+        return Err("no HTTP request of the file can be imported".to_string());
     }
     draft.complete();
     Ok(draft)

@@ -22,7 +22,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
         None if document["swagger"].is_string() => {
             return Err("Swagger 2.0 is not supported: convert it to OpenAPI 3".to_string());
         }
-        None => return Err("there is no `openapi: 3.x` in it".to_string()),
+        None => return Err("the file has no `openapi: 3.x`".to_string()),
     }
     let paths = document["paths"].as_object().ok_or("there are no `paths` in it")?;
     let mut draft = Draft::default();
@@ -51,7 +51,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
         }
     }
     if draft.sessions.is_empty() {
-        return Err("there is no operation in it".to_string());
+        return Err("the file has no operation".to_string());
     }
     if changing > 0 {
         draft.notes.push(format!(

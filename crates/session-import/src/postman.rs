@@ -29,7 +29,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
     reader.events(&document, "the collection", None);
     reader.items(items, "", &document["auth"], 0);
     if reader.session.requests.is_empty() {
-        return Err("no request of it can be imported".to_string());
+        return Err("no request of the file can be imported".to_string());
     }
     let Reader { mut draft, session, .. } = reader;
     draft.sessions.push(session);

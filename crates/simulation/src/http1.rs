@@ -17,7 +17,7 @@ use crate::wire::{Wire, is_pattern, pattern};
 
 const LIMITS: Limits = Limits { request_line_bytes: 8192, header_bytes: 16_384, header_fields: 64 };
 
-/// One run.
+/// Runs one simulation.
 pub fn run() {
     match random::below(5) {
         0 => run_with_changed_bits(),

@@ -27,7 +27,7 @@ const MOST_PACKET_BYTES: usize = 1200;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// One run.
+/// Runs one simulation.
 pub fn run() {
     if random::one_in(6) { run_with_changed_bits() } else { run_with_requests() }
 }

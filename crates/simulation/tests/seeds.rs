@@ -14,7 +14,7 @@ const FOUND: &[(&str, u64, &str)] = &[
     (
         "disk",
         8409,
-        "a process that took over issued tickets from 0, and an older copy was found after a restart",
+        "a process that took over issued sequence numbers from 0, so a restart found an older copy",
     ),
     (
         "disk",

@@ -23,7 +23,7 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
     if site.htaccess == HtaccessPolicy::Ignore {
         return Vec::new();
     }
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let mut refusals = Vec::new();
     for (path, directory) in mounts(site) {
         if directory == Path::new("/") {
@@ -33,9 +33,9 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
         let mut search = Search { found: Vec::new(), directories: 0 };
         search.below(&directory, 0);
         if search.directories > DIRECTORIES {
-            said.push(format!(
-                "{}: only {DIRECTORIES} directories were searched for .htaccess files; 'htaccess = \
-                 \"ignore\"' of the site ends the search",
+            messages.push(format!(
+                "{}: only {DIRECTORIES} directories were searched for .htaccess files; set 'htaccess = \
+                 \"ignore\"' to ignore these files",
                 directory.display()
             ));
         }
@@ -43,17 +43,16 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
             let Some(below) = path_below(&file, &directory) else { continue };
             let at = format!("{path}{below}");
             // A route for the directory itself determines its access.
-            let is_told = site.routes.iter().any(|route| route.path == at);
+            let has_own_route = site.routes.iter().any(|route| route.path == at);
             let mut forbids = forbidden(&read(&file));
-            forbids.retain(|forbidden| !is_told || *forbidden != Forbidden::Directory);
+            forbids.retain(|forbidden| !has_own_route || *forbidden != Forbidden::Directory);
             let what = match forbids.is_empty() {
-                true => "it is not obeyed",
-                false => "it is not obeyed; what it forbids is refused",
+                true => "it is not applied",
+                false => "it is not applied; what it forbids is refused",
             };
-            said.push(format!(
-                "{}: {what}. `touchstone import apache {}` translates it; a route with 'path = {at:?}' says \
-                 who may read the directory, and 'htaccess = \"ignore\"' of the site that no such file \
-                 counts",
+            messages.push(format!(
+                "{}: {what}. `touchstone import apache {}` translates it; or set the access to the directory \
+                 by a route with 'path = {at:?}'; or set 'htaccess = \"ignore\"' to ignore these files",
                 file.display(),
                 directory.display(),
             ));
@@ -62,7 +61,7 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
     }
     // The routes of the site follow in their order.
     site.routes.splice(0..0, refusals);
-    said
+    messages
 }
 
 /// The paths of a site with their directories.

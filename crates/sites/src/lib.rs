@@ -36,7 +36,7 @@ pub mod machine;
 mod memory_limit;
 mod nsapi;
 pub mod pieces;
-mod places;
+mod plugin_directories;
 pub mod programs;
 mod proxy;
 pub mod python;

@@ -33,7 +33,7 @@ use crate::htaccess;
 use crate::includes::SiteIncludes;
 use crate::logs::{ServerLogs, SiteLogs};
 use crate::memory_limit;
-use crate::places;
+use crate::plugin_directories;
 use crate::route::SiteRules;
 use crate::services::ServerShared;
 use crate::site_tls::open_endpoint;
@@ -95,7 +95,7 @@ pub struct Site {
     /// The position in [`Snapshot::sites`] of the first site that stands for a directory of its routes.
     pub first_root: usize,
     /// The sites in [`Snapshot::sites`] that stand for directories which handlers find by their own rules.
-    pub places: Range<usize>,
+    pub plugin_directories: Range<usize>,
     /// Pages with directives, if it has any.
     pub includes: Option<SiteIncludes>,
     /// Its content codings.
@@ -190,9 +190,11 @@ impl Snapshot {
         for index in 0..config.sites.len() {
             let begin = sites.len();
             sites.extend(
-                places::of_plug_ins(&config.sites[index]).iter().filter_map(|below| open(below).ok()),
+                plugin_directories::of_plug_ins(&config.sites[index])
+                    .iter()
+                    .filter_map(|below| open(below).ok()),
             );
-            sites[index].places = begin..sites.len();
+            sites[index].plugin_directories = begin..sites.len();
         }
         let connection_gate = ConnectionGate::new(&config, access);
         let needs_peers = connection_gate.needs_peers()
@@ -344,7 +346,7 @@ fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result
         content_types,
         rules,
         first_root: 0,
-        places: 0..0,
+        plugin_directories: 0..0,
         includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: compression::settings(config),
         fields,

@@ -45,7 +45,7 @@ pub fn open_stream_endpoint(
 ) -> Result<Option<Arc<TlsEndpoint>>, Unusable> {
     let Some(settings) = stream_endpoint_settings(stream, config) else { return Ok(None) };
     let (endpoint, notices) = TlsEndpoint::open(settings, shared).map_err(|unusable| {
-        Unusable(format!("stream {}: TLS cannot end here: {}", stream.name, unusable.0.join("; ")))
+        Unusable(format!("stream {}: cannot terminate TLS: {}", stream.name, unusable.0.join("; ")))
     })?;
     log_notices(error_log, notices);
     Ok(Some(Arc::new(endpoint)))

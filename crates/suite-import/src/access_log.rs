@@ -49,7 +49,7 @@ pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Record
             if recording.requests.is_empty() && bad == BAD_LINES_FIRST {
                 break;
             }
-            left_out.note("lines that are no entry of a log", number + 1);
+            left_out.note("lines that are not entries of a log", number + 1);
             continue;
         };
         match request {
@@ -78,7 +78,7 @@ pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Record
 fn no_requests(left_out: &OmittedEntries) -> String {
     let reasons = left_out.notes().join("; ");
     format!(
-        "there is no request in it that can be taken over{}{reasons}. A line is one of the Common or \
+        "no request of the file can be imported{}{reasons}. A line is one of the Common or \
          Combined Log Format, a JSON object with `method`, `target` and `status`, or of the format that \
          --log-format describes",
         if reasons.is_empty() { "" } else { ": " }
@@ -343,7 +343,7 @@ nonsense
             "1 POST requests, whose bodies a log does not have (the first in line 3)",
             "1 requests that were no HTTP (the first in line 5)",
             "1 requests that were not answered (the first in line 6)",
-            "1 lines that are no entry of a log (the first in line 7)",
+            "1 lines that are not entries of a log (the first in line 7)",
         ] {
             assert!(notes.contains(said), "{notes}");
         }
@@ -463,7 +463,7 @@ nonsense
         assert_eq!(
             recording.notes,
             [
-                "left out: 1 lines that are no entry of a log (the first in line 7)",
+                "left out: 1 lines that are not entries of a log (the first in line 7)",
                 "left out: 1 requests whose target is not a path that can be sent (the first in line 6)"
             ]
         );
@@ -475,7 +475,7 @@ nonsense
             ["", "one\ntwo\n", "10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] \"POST /form HTTP/1.1\" 200 5"]
         {
             let message = read("x.log", text, None).unwrap_err().to_string();
-            assert!(message.starts_with("x.log: there is no request in it"), "{message}");
+            assert!(message.starts_with("x.log: no request of the file can be imported"), "{message}");
         }
     }
 

@@ -35,7 +35,7 @@ fn read_limited(name: &str, file: impl Read) -> Result<Vec<u8>, ImportError> {
         return Err(ImportError::new(
             name,
             0,
-            format!("there are more than {FILE_BYTES_MAX} bytes in it; import a part of it"),
+            format!("the file has more than {FILE_BYTES_MAX} bytes; import a part of it"),
         ));
     }
     Ok(bytes)

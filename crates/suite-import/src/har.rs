@@ -35,10 +35,10 @@ pub fn looks_like(text: &str) -> bool {
 /// Reads a recording; `file` names it in messages.
 pub fn read(file: &str, text: &str, wishes: &HarOptions) -> Result<Recording, ImportError> {
     let value: Value = serde_json::from_str(text)
-        .map_err(|error| ImportError::new(file, error.line(), format!("this is no JSON: {error}")))?;
+        .map_err(|error| ImportError::new(file, error.line(), format!("this is not JSON: {error}")))?;
     let entries = value.pointer("/log/entries").and_then(Value::as_array);
     let Some(entries) = entries else {
-        return Err(ImportError::new(file, 0, "this is no HAR: there is no list \"log\".\"entries\" in it"));
+        return Err(ImportError::new(file, 0, "this is not a HAR: it has no list \"log\".\"entries\""));
     };
     if entries.len() > REQUESTS_MAX {
         return Err(ImportError::new(
@@ -71,8 +71,7 @@ pub fn read(file: &str, text: &str, wishes: &HarOptions) -> Result<Recording, Im
     // The line numbers of entries do not help a reader of the JSON.
     recording.notes = left_out.notes().iter().map(|note| note.replace(" in line ", " is entry ")).collect();
     if recording.requests.is_empty() {
-        let message =
-            format!("there is no request in it that can be taken over: {}", recording.notes.join("; "));
+        let message = format!("no request of the file can be imported: {}", recording.notes.join("; "));
         return Err(ImportError::new(file, 0, message));
     }
     if secrets > 0 {
@@ -363,9 +362,9 @@ mod tests {
     #[test]
     fn what_is_no_har_says_so() {
         for (text, said) in [
-            ("{\n\"log\": }", "x.har:2: this is no JSON"),
-            ("[]", "x.har: this is no HAR"),
-            ("{\"log\":{\"entries\":[]}}", "x.har: there is no request in it"),
+            ("{\n\"log\": }", "x.har:2: this is not JSON"),
+            ("[]", "x.har: this is not a HAR"),
+            ("{\"log\":{\"entries\":[]}}", "x.har: no request of the file can be imported"),
         ] {
             let message = read("x.har", text, &HarOptions::default()).unwrap_err().to_string();
             assert!(message.starts_with(said), "{message}");

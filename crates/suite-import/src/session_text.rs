@@ -113,7 +113,7 @@ mod tests {
     fn what_was_quiet_was_thought() {
         let found = thoughts(vec![
             request("/", Some(0), 200),
-            // Under way together, not in order in the file.
+            // Active at the same time, not in order in the file.
             request("/b", Some(230), 900),
             request("/a", Some(220), 40),
             // Ends before /b does; 170 ms after /b is what counts.

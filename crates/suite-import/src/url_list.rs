@@ -52,7 +52,7 @@ pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, Imp
         is_taken = true;
     }
     if recording.requests.is_empty() {
-        return Err(ImportError::new(file, 0, "there is no URL in it: write one URL or path a line"));
+        return Err(ImportError::new(file, 0, "the file has no URL: write one URL or path a line"));
     }
     recording.notes = left_out.notes();
     Ok(recording)
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         for (text, said) in [
-            ("", "urls.txt: there is no URL in it"),
+            ("", "urls.txt: the file has no URL"),
             ("/a\nftp://x/", "urls.txt:2: "),
             ("0 /a", "urls.txt:1: the weight 0 is not above 0"),
             ("1 2 /a", "urls.txt:1: \"1 2 /a\" is more than"),

@@ -2,8 +2,8 @@
 //!
 //! One request to the collector is running at a time. One that may succeed later is repeated, with growing
 //! pauses or after the pause that the collector requests, and dropped after five minutes. During this time
-//! the queue fills up to its limit, and further spans are dropped. Metrics are not repeated: the next ones
-//! have all that was counted before.
+//! the queue fills up to its limit, and further spans are dropped. Metrics are not repeated, because they
+//! are cumulative.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -141,7 +141,7 @@ struct Exporter {
     metrics: Arc<Metrics>,
     error_log: ErrorLog,
     destination: Option<Rc<Destination>>,
-    /// The request that is under way or waits for its repetition.
+    /// The request that is active or waits for its repetition.
     export: Option<Export>,
     sending: Option<Sending>,
     retry_at: Option<Instant>,

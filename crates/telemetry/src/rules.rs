@@ -100,7 +100,7 @@ impl TraceRules {
         budget.spend(Instant::now())
     }
 
-    /// What takes the spans.
+    /// The sink of the spans.
     pub(crate) fn sink(&self) -> Arc<dyn SpanSink> {
         self.queue.clone()
     }

@@ -118,26 +118,35 @@ pub fn lines_are_short(workspace: &Workspace) -> Vec<Fault> {
     faults
 }
 
-/// Plain words: none of those in `words.txt`.
+/// Plain words: none of the words and phrases in `words.txt`.
 pub fn words_are_plain(workspace: &Workspace) -> Vec<Fault> {
-    let banned: BTreeMap<&str, &str> = include_str!("../words.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_once(": "))
-        .collect();
+    let entries = include_str!("../words.txt").lines().filter(|line| !line.starts_with('#'));
+    let entries = entries.filter_map(|line| line.split_once(": "));
+    let (phrases, banned): (Vec<_>, Vec<_>) = entries.partition(|(word, _)| word.contains(' '));
+    let banned: BTreeMap<&str, &str> = banned.into_iter().collect();
     let mut faults = Vec::new();
     for file in &workspace.files {
         for (number, line) in file.text.lines().enumerate() {
-            for (word, quoted) in words(line) {
-                let Some(instead) = banned.get(word.to_ascii_lowercase().as_str()) else { continue };
-                if !quoted {
-                    let text = format!("{}:{}: \"{word}\": {instead}", file.path, number + 1);
-                    faults.push(Fault { subject: file.path.clone(), text });
-                }
+            let lower = line.to_ascii_lowercase();
+            let single = words(&lower).filter(|(_, quoted)| !quoted);
+            let single = single.filter_map(|(word, _)| Some((word, *banned.get(word)?)));
+            let several = phrases.iter().filter(|(phrase, _)| has_phrase(&lower, phrase)).copied();
+            for (word, instead) in single.chain(several) {
+                let text = format!("{}:{}: \"{word}\": {instead}", file.path, number + 1);
+                faults.push(Fault { subject: file.path.clone(), text });
             }
         }
     }
     faults
+}
+
+/// Whether a line contains a phrase as whole words.
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    let is_letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric());
+    line.match_indices(phrase).any(|(at, _)| {
+        let (before, after) = (line[..at].chars().next_back(), line[at + phrase.len()..].chars().next());
+        !is_letter(before) && !is_letter(after)
+    })
 }
 
 /// The lines of a file that have a limit: in Markdown not tables, code and what is generated.
@@ -185,6 +194,12 @@ mod tests {
         let found: Vec<_> = words("user `nobody`, user=nobody, and nobody else's").collect();
         let of = |at: usize| found.iter().filter(|(word, _)| *word == "nobody").nth(at).unwrap().1;
         assert!(of(0) && of(1) && !of(2));
+    }
+
+    #[test]
+    fn phrases_are_whole_words() {
+        assert!(has_phrase("// it waited in vain.", "in vain") && has_phrase("in vain", "in vain"));
+        assert!(!has_phrase("in vainer", "in vain") && !has_phrase("begin vain", "in vain"));
     }
 
     #[test]

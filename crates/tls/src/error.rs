@@ -51,7 +51,7 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl TlsError {
-    /// A label for counters.
+    /// The label in counters.
     pub fn kind(&self) -> &'static str {
         match self {
             TlsError::PlainHttp => "plain_http",

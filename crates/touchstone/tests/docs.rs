@@ -169,15 +169,115 @@ fn the_site_of_the_book_has_a_page_for_each_and_links_that_lead_somewhere() {
 fn functions_that_the_architecture_names_are_where_it_says() {
     let text = std::fs::read_to_string(top().join("ARCHITECTURE.md")).unwrap();
     let faults: Vec<String> = function_links(&text)
-        .filter(|(function, file)| {
-            let source = std::fs::read_to_string(top().join(file)).unwrap_or_default();
-            let name = function.rsplit("::").next().unwrap_or(function);
-            !source.contains(&format!("fn {name}(")) && !source.contains(&format!("fn {name}<"))
-        })
+        .filter(|(function, file)| bodies_of(function, &source(file)).is_empty())
         .map(|(function, file)| format!("ARCHITECTURE.md: {file} has no function {function}"))
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert!(function_links(&text).count() > 20, "the walks are missing");
+    assert!(function_links(&text).count() > 100, "links to functions are missing");
+}
+
+#[test]
+fn functions_of_the_walks_call_each_other_in_the_order_of_the_rows() {
+    let text = std::fs::read_to_string(top().join("ARCHITECTURE.md")).unwrap();
+    let (_, walks) = text.split_once("\n## Three requests, function by function\n").expect("the walks");
+    let walks = walks.split("\n## ").next().unwrap_or(walks);
+    let (mut faults, mut seen) = (Vec::new(), 0);
+    for walk in walks.split("\n### ").skip(1) {
+        let title = walk.lines().next().unwrap_or_default();
+        let first_columns = walk.lines().filter_map(|row| row.strip_prefix("| ")?.split(" | ").next());
+        let steps: Vec<Step> = first_columns.flat_map(function_links).map(Step::of).collect();
+        seen += steps.len();
+        faults
+            .extend(faults_of_walk(&steps).iter().map(|fault| format!("ARCHITECTURE.md: {title}: {fault}")));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 40, "only {seen} functions of walks were found");
+}
+
+/// A function that a walk names.
+struct Step<'t> {
+    /// Its name without that of its type.
+    name: &'t str,
+    /// Its text, without comments.
+    body: String,
+}
+
+impl<'t> Step<'t> {
+    fn of((function, file): (&'t str, &'t str)) -> Step<'t> {
+        let body = bodies_of(function, &source(file)).concat();
+        Step { name: function.rsplit("::").next().unwrap_or(function), body }
+    }
+
+    /// The positions in its text at which it calls a function with this name.
+    fn calls(&self, name: &str) -> Vec<usize> {
+        let call = format!("{name}(");
+        let is_whole = |at: &usize| !self.body[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let is_call = |at: &usize| !self.body[..*at].ends_with("fn ");
+        self.body.match_indices(&call).map(|(at, _)| at).filter(is_whole).filter(is_call).collect()
+    }
+}
+
+/// The steps that no earlier step calls, and pairs of steps that their caller calls in the other order. The
+/// caller of a step is the last earlier one that calls a function with its name.
+fn faults_of_walk(steps: &[Step<'_>]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut callers: Vec<Option<usize>> = vec![None];
+    for (position, step) in steps.iter().enumerate().skip(1) {
+        let caller = (0..position).rev().find(|&earlier| !steps[earlier].calls(step.name).is_empty());
+        let Some(index) = caller else {
+            faults.push(format!("no function before {} calls it", step.name));
+            callers.push(None);
+            continue;
+        };
+        let last_call = steps[index].calls(step.name).last().copied();
+        for other in (index + 1..position).filter(|&other| callers[other] == caller) {
+            let first_call = steps[index].calls(steps[other].name).first().copied();
+            if last_call < first_call {
+                let (caller, other) = (steps[index].name, steps[other].name);
+                faults.push(format!("{caller} calls {} before {other}", step.name));
+            }
+        }
+        callers.push(caller);
+    }
+    faults
+}
+
+/// The text of a file of the tree; empty if there is none.
+fn source(file: &str) -> String {
+    std::fs::read_to_string(top().join(file)).unwrap_or_default()
+}
+
+/// The texts of the functions with a name, `name` or `Type::name`, without their comments. Sources have the
+/// form of rustfmt, so a function ends at the next line with its own indentation and a brace.
+fn bodies_of(function: &str, source: &str) -> Vec<String> {
+    let (of_type, name) = match function.rsplit_once("::") {
+        Some((of_type, name)) => (Some(of_type), name),
+        None => (None, function),
+    };
+    let starts = [format!("fn {name}("), format!("fn {name}<")];
+    let lines: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let mut bodies = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let is_start =
+            starts.iter().any(|start| line.trim_start().split('"').next().unwrap().contains(start));
+        if !is_start || !of_type.is_none_or(|of_type| is_in_type(&lines[..at], of_type)) {
+            continue;
+        }
+        let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+        let rest = &lines[at..];
+        let length = match line.ends_with('}') {
+            true => 0,
+            false => rest.iter().position(|line| *line == end).unwrap_or(0),
+        };
+        bodies.push(rest[..=length].join("\n"));
+    }
+    bodies
+}
+
+/// Whether the last `impl` of these lines is of a type.
+fn is_in_type(lines: &[&str], of_type: &str) -> bool {
+    let last = lines.iter().rev().find(|line| line.starts_with("impl"));
+    last.is_some_and(|line| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == of_type))
 }
 
 /// The links to sources whose text is the name of a function: name and file.
@@ -196,6 +296,22 @@ fn links_are_found_in_text_and_in_html_but_not_in_code() {
     let text = "[a](x.md) and ![b](img/y.png \"title\"), <img src=\"z.png\"><source srcset=\"w.png\">\n\
                 `[c](no.md)`\n```sh\n[d](no.md)\n```\n[e]: ref.md\n";
     assert_eq!(links(text), ["x.md", "img/y.png", "z.png", "w.png", "ref.md"]);
+}
+
+#[test]
+fn a_walk_that_skips_or_turns_calls_around_is_a_fault() {
+    let source = "impl A {\n    fn first(&self) {\n        // second(1)\n        self.third(2);\n        \
+                  second(3);\n    }\n\n    fn second() {}\n}\n\nimpl B {\n    fn second() {\n        \
+                  fourth();\n    }\n}\n";
+    assert_eq!(bodies_of("A::second", source), ["    fn second() {}"]);
+    assert!(bodies_of("B::first", source).is_empty() && bodies_of("second", source).len() == 2);
+    let walk = |names: &[&'static str]| {
+        let step = |name: &&'static str| Step { name, body: bodies_of(name, source).concat() };
+        faults_of_walk(&names.iter().map(step).collect::<Vec<_>>())
+    };
+    assert!(walk(&["first", "third", "second", "fourth"]).is_empty());
+    assert_eq!(walk(&["first", "second", "third"]), ["first calls third before second"]);
+    assert_eq!(walk(&["first", "fourth"]), ["no function before fourth calls it"]);
 }
 
 #[test]

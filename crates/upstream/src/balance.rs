@@ -77,19 +77,19 @@ impl Chooser {
         Chooser { turns: RoundRobinCredits::new(names.len()), chance: RandomNumbers::new(seed), names }
     }
 
-    /// The index of the server for a request, among those that `admits` allows. `key`: the hash of the part
-    /// of the request that is hashed.
+    /// The index of the server for a request, among those that `try_admit` allows. `key`: the hash of the
+    /// part of the request that is hashed.
     pub fn choose(
         &self,
         balance: &Balance,
         mut candidates: Vec<Candidate>,
         key: Option<u64>,
-        admits: impl Fn(usize) -> bool,
+        try_admit: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        // `admits` lets one request through to a server whose state is being probed, so it is called only for
-        // the chosen server.
+        // `try_admit` lets one request through to a server whose state is being probed, so it is called only
+        // for the chosen server.
         while let Some(index) = self.choose_among(balance, &candidates, key) {
-            if admits(index) {
+            if try_admit(index) {
                 return Some(index);
             }
             candidates.retain(|candidate| candidate.index != index);

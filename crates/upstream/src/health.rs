@@ -126,8 +126,9 @@ impl Health {
         }
     }
 
-    /// Whether a request may be sent; after the time of an ejection, only one caller gets true.
-    pub fn admits(&self, now_ms: u64, rules: &HealthRules) -> bool {
+    /// Whether a request may be sent. After the time of an ejection only one caller gets true, and must send
+    /// its request: the answer decides whether the ejection ends.
+    pub fn try_admit(&self, now_ms: u64, rules: &HealthRules) -> bool {
         if !self.has_history.load(Relaxed) {
             return true;
         }
@@ -136,11 +137,21 @@ impl Health {
             return false;
         }
         let Some(ejection) = &mut history.ejection else { return true };
-        let is_due = now_ms >= ejection.probed_until_ms.unwrap_or(ejection.until_ms);
+        let is_due = ejection.is_due(now_ms);
         if is_due {
             ejection.probed_until_ms = Some(now_ms.saturating_add(milliseconds(rules.window)));
         }
         is_due
+    }
+
+    /// Whether [`Health::try_admit`] would return true now. Changes nothing: a caller that sends no request
+    /// must not take the place of the one that probes the server.
+    pub fn would_admit(&self, now_ms: u64) -> bool {
+        if !self.has_history.load(Relaxed) {
+            return true;
+        }
+        let history = self.lock();
+        !history.is_checked_down && history.ejection.is_none_or(|ejection| ejection.is_due(now_ms))
     }
 
     /// Lets the next answer decide whether it is up again: there is no other server.
@@ -260,7 +271,7 @@ impl Health {
     }
 
     /// It has answered outside of requests; true if it returns because of that.
-    pub fn seen_well(&self, now_ms: u64, rules: &HealthRules) -> bool {
+    pub fn record_successful_check(&self, now_ms: u64, rules: &HealthRules) -> bool {
         self.probe(now_ms, rules);
         self.answered(now_ms, false, rules)
     }
@@ -284,6 +295,13 @@ impl Health {
     /// No code that holds the lock can panic, so a poisoned lock is still valid.
     fn lock(&self) -> MutexGuard<'_, FailureHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ejection {
+    /// Whether the next request may probe the server.
+    fn is_due(self, now_ms: u64) -> bool {
+        now_ms >= self.probed_until_ms.unwrap_or(self.until_ms)
     }
 }
 
@@ -318,22 +336,34 @@ mod tests {
     #[test]
     fn an_ejected_server_is_probed_by_one_request() {
         let health = Health::default();
-        assert!(health.admits(0, &RULES));
+        assert!(health.try_admit(0, &RULES));
         assert!(!health.failed(1_000, &RULES));
         assert!(health.failed(2_000, &RULES) && health.eject(2_000, &RULES));
         assert!(
             health.failed(2_001, &RULES) || !health.eject(2_001, &RULES),
-            "those under way say nothing new"
+            "earlier requests say nothing new"
         );
         assert!(!health.answered(2_002, false, &RULES));
-        assert!(!health.admits(11_999, &RULES));
-        assert!(health.admits(12_000, &RULES));
-        assert!(!health.admits(12_001, &RULES), "one only");
+        assert!(!health.try_admit(11_999, &RULES));
+        assert!(health.try_admit(12_000, &RULES));
+        assert!(!health.try_admit(12_001, &RULES), "one only");
         assert!(health.failed(12_500, &RULES) && !health.eject(12_500, &RULES), "it was left alone before");
-        assert!(!health.admits(32_499, &RULES), "twice as long");
-        assert!(health.admits(32_500, &RULES));
+        assert!(!health.try_admit(32_499, &RULES), "twice as long");
+        assert!(health.try_admit(32_500, &RULES));
         assert!(health.answered(32_501, false, &RULES));
-        assert!(health.admits(32_502, &RULES) && health.admits(32_503, &RULES));
+        assert!(health.try_admit(32_502, &RULES) && health.try_admit(32_503, &RULES));
+    }
+
+    #[test]
+    fn a_question_does_not_take_the_place_of_the_probe() {
+        let health = Health::default();
+        assert!(health.would_admit(0));
+        health.eject(0, &RULES);
+        assert!(!health.would_admit(9_999));
+        assert!(health.would_admit(10_000) && health.would_admit(10_001));
+        assert!(health.try_admit(10_002, &RULES) && !health.would_admit(10_003));
+        health.checked(false, 10_004);
+        assert!(!health.would_admit(60_000));
     }
 
     #[test]
@@ -343,15 +373,15 @@ mod tests {
         assert!(!health.failed(1_000, &rules));
         assert!(health.failed(2_000, &rules) && health.eject(2_000, &rules));
         for now in [12_000, 22_500, 33_000] {
-            assert!(!health.admits(now - 1_000, &rules));
-            assert!(health.admits(now, &rules) && !health.admits(now + 1, &rules));
+            assert!(!health.try_admit(now - 1_000, &rules));
+            assert!(health.try_admit(now, &rules) && !health.try_admit(now + 1, &rules));
             assert!(health.failed(now + 400, &rules) && !health.eject(now + 400, &rules));
         }
-        assert!(!health.answered(33_500, false, &rules), "what was under way before says nothing new");
-        assert!(health.seen_well(33_600, &rules) && health.admits(33_601, &rules));
+        assert!(!health.answered(33_500, false, &rules), "an earlier request says nothing new");
+        assert!(health.record_successful_check(33_600, &rules) && health.try_admit(33_601, &rules));
         assert_eq!(health.share(33_601, &rules), 1000);
         let unused = Health::default();
-        assert!(!unused.seen_well(1, &rules) && unused.admits(1, &rules));
+        assert!(!unused.record_successful_check(1, &rules) && unused.try_admit(1, &rules));
     }
 
     #[test]
@@ -359,11 +389,11 @@ mod tests {
         let health = Health::default();
         health.eject(0, &RULES);
         for (now, until) in [(10_000, 30_000), (30_000, 60_000), (60_000, 90_000)] {
-            assert!(health.admits(now, &RULES));
+            assert!(health.try_admit(now, &RULES));
             health.eject(now, &RULES);
             assert_eq!(health.ejected_until_ms(), Some(until));
         }
-        assert!(health.admits(90_000, &RULES) && health.answered(90_000, false, &RULES));
+        assert!(health.try_admit(90_000, &RULES) && health.answered(90_000, false, &RULES));
         health.answered(90_000 + 6 * 20_000 + 1, false, &RULES);
         health.eject(300_000, &RULES);
         assert_eq!(health.ejected_until_ms(), Some(310_000));
@@ -383,7 +413,7 @@ mod tests {
     fn a_server_error_does_not_bring_it_back() {
         let health = Health::default();
         health.eject(0, &RULES);
-        assert!(health.admits(10_000, &RULES));
+        assert!(health.try_admit(10_000, &RULES));
         assert!(!health.answered(10_001, true, &RULES));
         assert_eq!(health.state(10_002, &RULES), State::Ejected);
     }
@@ -406,7 +436,7 @@ mod tests {
         let health = Health::default();
         assert_eq!(health.share(0, &RULES), 1000);
         assert!(health.checked(false, 5_000) && !health.checked(false, 6_000));
-        assert!(!health.admits(7_000, &RULES));
+        assert!(!health.try_admit(7_000, &RULES));
         assert_eq!(health.state(7_000, &RULES), State::Down);
         assert!(health.checked(true, 10_000));
         assert_eq!((health.share(10_000, &RULES), health.share(20_000, &RULES)), (100, 550));

@@ -115,7 +115,7 @@ pub struct BufferedBody {
 }
 
 impl InstanceRun {
-    /// Starts the run.
+    /// Starts a run of the instance.
     pub fn new(parts: RunParts) -> InstanceRun {
         let RunParts {
             work,

@@ -112,7 +112,7 @@ impl HandlerOfCore {
 
     async fn answer(&self, request: Request) -> Answer {
         let settings = &self.context.settings;
-        let method = DavMethod::of(request.received.method_text());
+        let method = DavMethod::from_name(request.received.method_text());
         self.counts.requested(method.map_or("", DavMethod::name));
         let Some(method) = method.filter(|method| settings.allows(*method)) else {
             let is_known = method.is_some() || request.method() != Method::Other;

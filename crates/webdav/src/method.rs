@@ -53,7 +53,7 @@ impl DavMethod {
     }
 
     /// The method with this name.
-    pub fn of(name: &[u8]) -> Option<DavMethod> {
+    pub fn from_name(name: &[u8]) -> Option<DavMethod> {
         DavMethod::ALL.into_iter().find(|method| method.name().as_bytes() == name)
     }
 

@@ -5,13 +5,13 @@
 use libfuzzer_sys::fuzz_target;
 use sha2::{Digest, Sha256};
 use touchstone_accelerator::disk::{Record, decode, encode_object, encode_purge};
-use touchstone_accelerator::store::Purge;
+use touchstone_accelerator::store::PurgeScope;
 
 /// Adds the mark of the format, the length, and the checksums of the head and the whole record (see
 /// `disk/record.rs`): a fuzzer cannot guess these.
 fn with_sums(bytes: &[u8]) -> Vec<u8> {
     let mut record = bytes.to_vec();
-    let any = encode_purge(&Purge::All, 1).expect("it is short");
+    let any = encode_purge(&PurgeScope::All, 1).expect("it is short");
     if record.len() >= any.len() {
         record[16..20].copy_from_slice(&any[16..20]);
         let length = u32::try_from(record.len()).expect("it is short");
@@ -36,8 +36,8 @@ fn read(bytes: &[u8]) {
             assert_eq!((same.status(), same.body()), (object.status(), object.body()));
             assert_eq!((same.terms, same.part()), (object.terms, object.part()));
         }
-        Ok(Record::Purge { purge, ticket }) => {
-            let again = encode_purge(&purge, ticket).expect("it was short enough");
+        Ok(Record::Purge { purge, sequence }) => {
+            let again = encode_purge(&purge, sequence).expect("it was short enough");
             assert!(matches!(decode(&again), Ok(Record::Purge { purge: same, .. }) if same == purge));
         }
         Err(_) => {}

@@ -1,12 +1,13 @@
 //! The index: the position of each response on disk, and the purges since it was written.
 //!
-//! Every response and purge that is passed to the disk gets a *ticket*, a number that only grows and is part
-//! of its record. A purge applies to responses with lower tickets than its own: those that are written, those
-//! that wait to be written, and also after a restart.
+//! Every response and purge that is passed to the disk gets a sequence number, a number that only grows and
+//! is part of its record. A purge applies to responses with lower sequence numbers than its own: those that
+//! are written, those that wait to be written, and also after a restart.
 //!
-//! Before a process has locked the directory it does not know the tickets in it, and the previous process may
-//! still issue others. So an index begins *closed*, and its tickets are provisional. When it adopts the
-//! contents of the directory, its own tickets are raised above all tickets found there.
+//! Before a process has locked the directory it does not know the sequence numbers in it, and the previous
+//! process may still issue others. So an index begins *closed*, and its sequence numbers are provisional.
+//! When it adopts the contents of the directory, its own sequence numbers are raised above all sequence
+//! numbers found there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use hashbrown::HashTable;
 use super::segment::Segment;
 use crate::rules::groups::of_response;
 use crate::rules::key::origin;
-use crate::store::{Purge, hash_of, tags};
+use crate::store::{PurgeScope, hash_of, tags};
 
 /// The position of a record.
 #[derive(Debug, Clone)]
@@ -27,15 +28,15 @@ pub struct RecordPosition {
     pub offset: u64,
     /// Its length.
     pub length: u32,
-    /// Its ticket.
-    pub ticket: u64,
+    /// Its sequence number.
+    pub sequence: u64,
 }
 
-/// A ticket as it was issued: [`Index::current`] returns its present value.
+/// A sequence number as it was issued: [`Index::current`] returns its present value.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ticket {
+pub struct SequenceNumber {
     number: u64,
-    /// The amount by which tickets had been raised at that time.
+    /// The amount by which sequence numbers had been raised at that time.
     raised_by: u64,
 }
 
@@ -56,22 +57,22 @@ pub struct Index {
     entries: HashTable<Entry>,
     segments: Vec<Arc<Segment>>,
     purges: Purges,
-    last_ticket: u64,
-    /// The total amount by which tickets have been raised.
+    last_sequence: u64,
+    /// The total amount by which sequence numbers have been raised.
     raised_by: u64,
     /// The entries found in the directory are in use.
     is_open: bool,
-    /// The last ticket from before the index was closed.
+    /// The last sequence number from before the index was closed.
     closed_at: u64,
     /// The hashes and selector sums of responses that arrived while the index was closed and were not
     /// written: older versions may be found on disk.
     replaced: Vec<(u64, u32)>,
-    /// The highest ticket of the records that were removed from the index, and may still be on disk: another
-    /// process would find them.
+    /// The highest sequence number of the records that were removed from the index, and may still be on disk:
+    /// another process would find them.
     last_unlisted: u64,
 }
 
-/// The purges, each with its last ticket.
+/// The purges, each with its last sequence number.
 #[derive(Default)]
 struct Purges {
     all: u64,
@@ -82,34 +83,34 @@ struct Purges {
     /// By the origin, then by the name.
     groups: HashMap<Vec<u8>, HashMap<Vec<u8>, u64>>,
     /// Prefixes, paths and spaces.
-    others: Vec<(Purge, u64)>,
+    others: Vec<(PurgeScope, u64)>,
 }
 
 impl Purges {
-    fn add(&mut self, purge: &Purge, ticket: u64) {
+    fn add(&mut self, purge: &PurgeScope, sequence: u64) {
         match purge {
-            Purge::All => self.all = self.all.max(ticket),
-            Purge::Key(key) => {
+            PurgeScope::All => self.all = self.all.max(sequence),
+            PurgeScope::Key(key) => {
                 let last = self.keys.entry(hash_of(key)).or_default();
-                *last = ticket.max(*last);
+                *last = sequence.max(*last);
             }
-            Purge::Tag(tag) => {
+            PurgeScope::Tag(tag) => {
                 let last = self.tags.entry(tag.clone()).or_default();
-                *last = ticket.max(*last);
+                *last = sequence.max(*last);
             }
-            Purge::Group { origin, name } => {
+            PurgeScope::Group { origin, name } => {
                 let of_origin = self.groups.entry(origin.clone()).or_default();
                 let last = of_origin.entry(name.clone()).or_default();
-                *last = ticket.max(*last);
+                *last = sequence.max(*last);
             }
             other => match self.others.iter_mut().find(|(known, _)| known == other) {
-                Some((_, last)) => *last = ticket.max(*last),
-                None => self.others.push((other.clone(), ticket)),
+                Some((_, last)) => *last = sequence.max(*last),
+                None => self.others.push((other.clone(), sequence)),
             },
         }
     }
 
-    /// Raises the tickets of all purges.
+    /// Raises the sequence numbers of all purges.
     fn raise(&mut self, by: u64) {
         if self.all > 0 {
             self.all += by;
@@ -123,37 +124,37 @@ impl Purges {
     /// them, and waiting responses are newer: purges by key are no longer needed.
     fn merge(&mut self, found: Purges) {
         self.all = self.all.max(found.all);
-        for (tag, ticket) in found.tags {
+        for (tag, sequence) in found.tags {
             let last = self.tags.entry(tag).or_default();
-            *last = ticket.max(*last);
+            *last = sequence.max(*last);
         }
         for (origin, names) in found.groups {
             let of_origin = self.groups.entry(origin).or_default();
-            for (name, ticket) in names {
+            for (name, sequence) in names {
                 let last = of_origin.entry(name).or_default();
-                *last = ticket.max(*last);
+                *last = sequence.max(*last);
             }
         }
-        found.others.iter().for_each(|(purge, ticket)| self.add(purge, *ticket));
+        found.others.iter().for_each(|(purge, sequence)| self.add(purge, *sequence));
     }
 
-    fn take(&self, ticket: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
-        self.take_by_key(ticket, hash)
+    fn take(&self, sequence: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
+        self.take_by_key(sequence, hash)
             || (!self.tags.is_empty()
-                && tags(fields).any(|tag| self.tags.get(tag).is_some_and(|last| *last > ticket)))
-            || self.take_by_group(ticket, key, fields)
-            || self.others.iter().any(|(purge, last)| *last > ticket && purge.matches(key, fields))
+                && tags(fields).any(|tag| self.tags.get(tag).is_some_and(|last| *last > sequence)))
+            || self.take_by_group(sequence, key, fields)
+            || self.others.iter().any(|(purge, last)| *last > sequence && purge.matches(key, fields))
     }
 
-    fn take_by_group(&self, ticket: u64, key: &[u8], fields: &[u8]) -> bool {
+    fn take_by_group(&self, sequence: u64, key: &[u8], fields: &[u8]) -> bool {
         let of_origin = if self.groups.is_empty() { None } else { self.groups.get(origin(key)) };
         of_origin.is_some_and(|groups| {
-            of_response(fields).iter().any(|name| groups.get(name).is_some_and(|last| *last > ticket))
+            of_response(fields).iter().any(|name| groups.get(name).is_some_and(|last| *last > sequence))
         })
     }
 
-    fn take_by_key(&self, ticket: u64, hash: u64) -> bool {
-        self.all > ticket || self.keys.get(&hash).is_some_and(|last| *last > ticket)
+    fn take_by_key(&self, sequence: u64, hash: u64) -> bool {
+        self.all > sequence || self.keys.get(&hash).is_some_and(|last| *last > sequence)
     }
 }
 
@@ -173,39 +174,39 @@ impl Index {
         self.segments.iter().map(|segment| segment.length()).sum()
     }
 
-    /// The next ticket.
-    pub fn next_ticket(&mut self) -> Ticket {
-        self.last_ticket += 1;
-        Ticket { number: self.last_ticket, raised_by: self.raised_by }
+    /// The next sequence number.
+    pub fn next_sequence(&mut self) -> SequenceNumber {
+        self.last_sequence += 1;
+        SequenceNumber { number: self.last_sequence, raised_by: self.raised_by }
     }
 
-    /// The present value of a ticket.
-    pub fn current(&self, ticket: Ticket) -> u64 {
-        ticket.number + (self.raised_by - ticket.raised_by)
+    /// The present value of a sequence number.
+    pub fn current(&self, sequence: SequenceNumber) -> u64 {
+        sequence.number + (self.raised_by - sequence.raised_by)
     }
 
-    /// Raises all tickets that this process has issued.
+    /// Raises all sequence numbers that this process has issued.
     fn raise(&mut self, by: u64) {
         self.raised_by += by;
-        self.last_ticket += by;
+        self.last_sequence += by;
         self.last_unlisted += by;
         self.purges.raise(by);
     }
 
     /// Adopts the contents of the directory: `found` is an index of them alone. Everything to which this
-    /// process has given a ticket since the index was closed is newer, and so is everything that still waits:
-    /// its tickets are raised above `reached`.
-    pub fn open(&mut self, found: Index, reached: Ticket) {
+    /// process has given a sequence number since the index was closed is newer, and so is everything that
+    /// still waits: its sequence numbers are raised above `reached`.
+    pub fn open(&mut self, found: Index, reached: SequenceNumber) {
         let reached = self.current(reached);
-        self.raise(found.last_ticket.saturating_sub(reached.min(self.closed_at)));
-        self.last_ticket = self.last_ticket.max(found.last_ticket);
+        self.raise(found.last_sequence.saturating_sub(reached.min(self.closed_at)));
+        self.last_sequence = self.last_sequence.max(found.last_sequence);
         (self.entries, self.segments) = (found.entries, found.segments);
         self.purges.merge(found.purges);
         self.is_open = true;
         if self.replaced.len() >= MOST_REPLACED {
             // Other replaced responses were not remembered.
             self.entries.clear();
-            self.last_unlisted = self.last_unlisted.max(found.last_ticket);
+            self.last_unlisted = self.last_unlisted.max(found.last_sequence);
         }
         for (hash, selector_sum) in std::mem::take(&mut self.replaced) {
             self.remove_replaced(hash, selector_sum);
@@ -217,12 +218,12 @@ impl Index {
         self.entries.clear();
         self.segments.clear();
         self.is_open = false;
-        self.closed_at = self.last_ticket;
+        self.closed_at = self.last_sequence;
     }
 
-    /// Records a ticket that was found on disk.
-    pub fn note_ticket(&mut self, ticket: u64) {
-        self.last_ticket = self.last_ticket.max(ticket);
+    /// Records a sequence number that was found on disk.
+    pub fn note_sequence(&mut self, sequence: u64) {
+        self.last_sequence = self.last_sequence.max(sequence);
     }
 
     /// The number of responses with this hash.
@@ -238,15 +239,15 @@ impl Index {
 
     /// Records that a response was read.
     pub fn mark_used(&mut self, hash: u64, place: &RecordPosition) {
-        if let Some(entry) = self.entries.find_mut(hash, |entry| entry.place.ticket == place.ticket) {
+        if let Some(entry) = self.entries.find_mut(hash, |entry| entry.place.sequence == place.sequence) {
             entry.is_used = true;
         }
     }
 
     /// Removes a response that is damaged; `false`: it had been removed already.
     pub fn remove_place(&mut self, hash: u64, place: &RecordPosition) -> bool {
-        self.last_unlisted = self.last_unlisted.max(place.ticket);
-        self.remove(hash, |entry| entry.place.ticket == place.ticket)
+        self.last_unlisted = self.last_unlisted.max(place.sequence);
+        self.remove(hash, |entry| entry.place.sequence == place.sequence)
     }
 
     /// Removes an older response, because a newer one has arrived that is not written.
@@ -259,7 +260,7 @@ impl Index {
         }
         let is_it = |entry: &&Entry| entry.hash == hash && entry.selector_sum == selector_sum;
         if let Some(entry) = self.entries.iter_hash(hash).find(is_it) {
-            self.last_unlisted = self.last_unlisted.max(entry.place.ticket);
+            self.last_unlisted = self.last_unlisted.max(entry.place.sequence);
         }
         self.remove(hash, |entry| entry.selector_sum == selector_sum);
     }
@@ -277,13 +278,13 @@ impl Index {
     /// Adds a response that was written or found, in place of an older one that the same requests select;
     /// unless a later purge by key applies to it.
     pub fn insert(&mut self, hash: u64, selector_sum: u32, place: RecordPosition) {
-        if self.purges.take_by_key(place.ticket, hash) {
-            self.last_unlisted = self.last_unlisted.max(place.ticket);
+        if self.purges.take_by_key(place.sequence, hash) {
+            self.last_unlisted = self.last_unlisted.max(place.sequence);
             return;
         }
         let is_same = |entry: &Entry| entry.hash == hash && entry.selector_sum == selector_sum;
         if let Ok(entry) = self.entries.find_entry(hash, is_same) {
-            if entry.get().place.ticket > place.ticket {
+            if entry.get().place.sequence > place.sequence {
                 return;
             }
             entry.remove();
@@ -294,19 +295,19 @@ impl Index {
 
     /// Removes the responses to which a purge applies, as far as the index shows it; the rest is checked when
     /// a response is read. Returns whether the purge can apply to anything on disk.
-    pub fn purge(&mut self, purge: &Purge, ticket: u64) -> bool {
-        self.note_ticket(ticket);
-        self.purges.add(purge, ticket);
+    pub fn purge(&mut self, purge: &PurgeScope, sequence: u64) -> bool {
+        self.note_sequence(sequence);
+        self.purges.add(purge, sequence);
         match purge {
-            Purge::Key(key) => {
+            PurgeScope::Key(key) => {
                 let hash = hash_of(key);
-                let mut was_there = self.oldest_ticket() <= self.last_unlisted;
-                while self.remove(hash, |entry| entry.place.ticket < ticket) {
+                let mut was_there = self.oldest_sequence() <= self.last_unlisted;
+                while self.remove(hash, |entry| entry.place.sequence < sequence) {
                     was_there = true;
                 }
                 was_there
             }
-            Purge::All => {
+            PurgeScope::All => {
                 self.entries.clear();
                 true
             }
@@ -314,20 +315,20 @@ impl Index {
         }
     }
 
-    /// Whether a later purge applies to a response with this ticket.
-    pub fn is_purged(&self, ticket: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
-        self.purges.take(ticket, hash, key, fields)
+    /// Whether a later purge applies to a response with this sequence number.
+    pub fn is_purged(&self, sequence: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
+        self.purges.take(sequence, hash, key, fields)
     }
 
-    /// Called when every response with a ticket below this one is written or dropped: purges by key then
-    /// apply to no waiting response.
+    /// Called when every response with a sequence number below this one is written or dropped: purges by key
+    /// then apply to no waiting response.
     pub fn forget_key_purges(&mut self, before: u64) {
         self.purges.keys.retain(|_, last| *last >= before);
     }
 
-    /// The lowest ticket that may be on disk.
-    pub fn oldest_ticket(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.first_ticket()).min().unwrap_or(u64::MAX)
+    /// The lowest sequence number that may be on disk.
+    pub fn oldest_sequence(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.first_sequence()).min().unwrap_or(u64::MAX)
     }
 
     /// Adds a file that was begun or found.
@@ -362,12 +363,12 @@ impl Index {
             .collect()
     }
 
-    /// Removes a file with all its responses. All waiting responses have tickets above `reached`.
+    /// Removes a file with all its responses. All waiting responses have sequence numbers above `reached`.
     pub fn remove_segment(&mut self, segment: &Arc<Segment>, reached: u64) {
         self.entries.retain(|entry| !Arc::ptr_eq(&entry.place.segment, segment));
         self.segments.retain(|other| !Arc::ptr_eq(other, segment));
         // Purges that are older than all responses are no longer needed.
-        let oldest = self.oldest_ticket().min(reached);
+        let oldest = self.oldest_sequence().min(reached);
         self.purges.tags.retain(|_, last| *last > oldest);
         self.purges.others.retain(|(_, last)| *last > oldest);
         self.purges.groups.retain(|_, of_origin| {

@@ -54,9 +54,9 @@ use std::thread::JoinHandle;
 
 use touchstone_handler::handler::Level;
 
-use crate::store::{Object, Purge, Tier, TierCounters, lock};
+use crate::store::{Object, PurgeScope, Tier, TierCounters, lock};
 use faults::{Cause, Faults, Report};
-use index::{Index, RecordPosition, Ticket};
+use index::{Index, RecordPosition, SequenceNumber};
 use purge_log::PurgeLog;
 use record::selector_sum;
 pub use stepped::{Steps, open_stepped};
@@ -87,7 +87,7 @@ struct Shared {
     /// `None`: another process still uses the directory, or it cannot be used.
     purge_log: Mutex<Option<PurgeLog>>,
     /// The purges from the time before this process had locked the directory.
-    purged_before: Mutex<Vec<(Purge, Ticket)>>,
+    purged_before: Mutex<Vec<(PurgeScope, SequenceNumber)>>,
     /// The contents of the directory are indexed, and earlier purges have been applied.
     is_indexed: AtomicBool,
     /// A purge could not be written, or a file not be removed: another process must discard the contents.
@@ -133,13 +133,13 @@ impl Shared {
     }
 
     /// Remembers a purge until the directory is locked.
-    fn remember_purge(&self, purge: &Purge, ticket: Ticket) {
+    fn remember_purge(&self, purge: &PurgeScope, sequence: SequenceNumber) {
         let mut purged = lock(&self.purged_before);
         if purged.len() < MOST_PURGED_BEFORE {
-            purged.push((purge.clone(), ticket));
+            purged.push((purge.clone(), sequence));
         } else {
             purged.clear();
-            purged.push((Purge::All, ticket));
+            purged.push((PurgeScope::All, sequence));
         }
     }
 
@@ -243,7 +243,7 @@ impl Tier for Disk {
                 continue;
             }
             let mut index = lock(&self.shared.index);
-            if index.is_purged(place.ticket, hash, object.key(), object.fields()) {
+            if index.is_purged(place.sequence, hash, object.key(), object.fields()) {
                 index.remove_place(hash, &place);
                 continue;
             }
@@ -270,24 +270,24 @@ impl Tier for Disk {
             return;
         }
         self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // The job is sent while the lock is held, so that the writer does not get a purge with a later ticket
-        // first.
+        // The job is sent while the lock is held, so that the writer does not get a purge with a later
+        // sequence number first.
         let mut index = lock(&self.shared.index);
-        let ticket = index.next_ticket();
-        self.give(Job::Keep { object: object.clone(), ticket, bytes });
+        let sequence = index.next_sequence();
+        self.give(Job::Keep { object: object.clone(), sequence, bytes });
     }
 
-    fn purge(&self, purge: &Purge) {
+    fn purge(&self, purge: &PurgeScope) {
         let mut log = lock(&self.shared.purge_log);
         // From here on no earlier response is found, whether it has been written or not.
-        let (given, ticket, may_be_there) = {
+        let (given, sequence, may_be_there) = {
             let mut index = lock(&self.shared.index);
-            let given = index.next_ticket();
-            let ticket = index.current(given);
+            let given = index.next_sequence();
+            let sequence = index.current(given);
             // Read while the lock is held: otherwise the last response that waits could be written, and left
             // out of the index because of this purge, before the queue is found empty.
             let is_waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
-            (given, ticket, index.purge(purge, ticket) || is_waiting)
+            (given, sequence, index.purge(purge, sequence) || is_waiting)
         };
         if self.shared.has_unwritten_distrust.load(Ordering::Relaxed) {
             self.shared.write_distrust();
@@ -302,8 +302,8 @@ impl Tier for Disk {
                 }
                 return;
             }
-            Some(log) if may_be_there => match log.append(purge, ticket) {
-                Ok(()) => Job::Purged { ticket: given },
+            Some(log) if may_be_there => match log.append(purge, sequence) {
+                Ok(()) => Job::Purged { sequence: given },
                 Err(error) => {
                     self.shared.faults.note(Cause::Write, "cannot be written to", &error);
                     // This is done at once: this process may be killed before everything is dropped.
@@ -311,7 +311,7 @@ impl Tier for Disk {
                     Job::DropEverything
                 }
             },
-            Some(_) => Job::Purged { ticket: given },
+            Some(_) => Job::Purged { sequence: given },
         };
         self.give(job);
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::files::{Directory, StoredFile, read_whole, taken_away};
 use super::record::{HEAD_BYTES, Record, decode, decode_head, encode_purge};
-use crate::store::Purge;
+use crate::store::PurgeScope;
 
 const NAME: &str = "purges";
 const NEXT_NAME: &str = "purges.new";
@@ -30,8 +30,8 @@ pub struct PurgeLog {
     compact_length: u64,
 }
 
-/// Purges with their tickets.
-pub type Purges = Vec<(Purge, u64)>;
+/// Purges with their sequence numbers.
+pub type Purges = Vec<(PurgeScope, u64)>;
 
 /// The contents of the file.
 pub struct Contents {
@@ -43,10 +43,10 @@ pub struct Contents {
 
 impl PurgeLog {
     /// Writes a new file and replaces the existing one by it, so damage in that is not seen any more.
-    pub fn write(directory: Arc<dyn Directory>, purges: &[(Purge, u64)]) -> io::Result<PurgeLog> {
+    pub fn write(directory: Arc<dyn Directory>, purges: &[(PurgeScope, u64)]) -> io::Result<PurgeLog> {
         let mut bytes = Vec::new();
-        for (purge, ticket) in purges {
-            bytes.extend(encode_purge(purge, *ticket).unwrap_or_default());
+        for (purge, sequence) in purges {
+            bytes.extend(encode_purge(purge, *sequence).unwrap_or_default());
         }
         let file = directory.create(NEXT_NAME)?;
         file.append(&bytes)?;
@@ -56,8 +56,8 @@ impl PurgeLog {
     }
 
     /// Appends a purge.
-    pub fn append(&mut self, purge: &Purge, ticket: u64) -> io::Result<()> {
-        let Some(record) = encode_purge(purge, ticket) else {
+    pub fn append(&mut self, purge: &PurgeScope, sequence: u64) -> io::Result<()> {
+        let Some(record) = encode_purge(purge, sequence) else {
             return Err(io::Error::other("it is too long to be written"));
         };
         // If only a part is written, a later record counts as damage. That is correct, because the purge is
@@ -96,19 +96,20 @@ impl PurgeLog {
     }
 
     /// Rewrites it with the purges that are still needed: the last one of each, if a response with a lower
-    /// ticket may be on disk. Fails if some purges are unknown, unless none is needed.
+    /// sequence number may be on disk. Fails if some purges are unknown, unless none is needed.
     pub fn compact(&mut self, oldest: u64) -> io::Result<()> {
         let contents = read(&*self.directory)?;
         if !contents.is_complete && oldest != u64::MAX {
             return Err(io::Error::other("it is damaged"));
         }
-        let mut last: HashMap<Purge, u64> = HashMap::new();
-        for (purge, ticket) in contents.purges {
+        let mut last: HashMap<PurgeScope, u64> = HashMap::new();
+        for (purge, sequence) in contents.purges {
             let known = last.entry(purge).or_default();
-            *known = ticket.max(*known);
+            *known = sequence.max(*known);
         }
-        let mut needed: Vec<(Purge, u64)> = last.into_iter().filter(|(_, ticket)| *ticket > oldest).collect();
-        needed.sort_by_key(|(_, ticket)| *ticket);
+        let mut needed: Vec<(PurgeScope, u64)> =
+            last.into_iter().filter(|(_, sequence)| *sequence > oldest).collect();
+        needed.sort_by_key(|(_, sequence)| *sequence);
         *self = PurgeLog::write(self.directory.clone(), &needed)?;
         Ok(())
     }
@@ -135,7 +136,7 @@ pub fn read(directory: &dyn Directory) -> io::Result<Contents> {
             break;
         };
         match decode(whole) {
-            Ok(Record::Purge { purge, ticket }) => contents.purges.push((purge, ticket)),
+            Ok(Record::Purge { purge, sequence }) => contents.purges.push((purge, sequence)),
             _ => contents.is_complete = false,
         }
         rest = &rest[whole.len()..];

@@ -9,7 +9,7 @@
 //! 56 response time, i64 | date, i64
 //! 72 initial age, lifetime, stale while revalidate, stale if error, u32 each
 //! 88 first, last and complete length of a part, u64 each
-//! 112 ticket, u64
+//! 112 sequence number, u64
 //! 120 checksum of bytes 16 to 120, u64
 //! 128 key, selector, fields, trailers, body
 //! ```
@@ -20,7 +20,7 @@ use touchstone_http::range::ByteRange;
 
 use crate::rules::partial::ContentRange;
 use crate::rules::storing::Terms;
-use crate::store::{NewObject, Object, Purge, hash_of};
+use crate::store::{NewObject, Object, PurgeScope, hash_of};
 
 /// The length of a head.
 pub const HEAD_BYTES: usize = 128;
@@ -47,9 +47,9 @@ pub enum Record {
     /// A purge.
     Purge {
         /// What was purged.
-        purge: Purge,
-        /// Its ticket: it applies to everything with a lower one.
-        ticket: u64,
+        purge: PurgeScope,
+        /// Its sequence number: it applies to everything with a lower one.
+        sequence: u64,
     },
 }
 
@@ -73,8 +73,8 @@ pub struct RecordHead {
     pub key_length: u32,
     /// The length of its selector, which follows the key.
     pub selector_length: u32,
-    /// Its ticket.
-    pub ticket: u64,
+    /// Its sequence number.
+    pub sequence: u64,
 }
 
 /// The mark of the format. Records of format 1 may contain answers that were made for one client.
@@ -86,7 +86,7 @@ pub fn selector_sum(selector: &[u8]) -> u32 {
 }
 
 /// A response as a record; `None`: it is too large.
-pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
+pub fn encode_object(object: &Object, sequence: u64) -> Option<Vec<u8>> {
     let terms = &object.terms;
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let flags = flag(object.part().is_some(), FLAG_PART)
@@ -104,33 +104,33 @@ pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
         times: [terms.response_time, terms.date],
         spans: [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error],
         part,
-        ticket,
+        sequence,
         payload: [object.key(), object.selector(), object.fields(), object.trailers(), object.body()],
     };
     contents.assemble()
 }
 
 /// A purge as a record.
-pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
+pub fn encode_purge(purge: &PurgeScope, sequence: u64) -> Option<Vec<u8>> {
     let (kind, text): (u16, &[u8]) = match purge {
-        Purge::Key(key) => (1, key),
-        Purge::Prefix(prefix) => (2, prefix),
-        Purge::Path { path, is_prefix: false } => (3, path),
-        Purge::Path { path, is_prefix: true } => (4, path),
-        Purge::Tag(tag) => (5, tag),
-        Purge::Space(space) => return assemble_purge(6, &space.to_le_bytes(), ticket),
-        Purge::All => (7, b""),
-        Purge::Group { origin, name } => {
+        PurgeScope::Key(key) => (1, key),
+        PurgeScope::Prefix(prefix) => (2, prefix),
+        PurgeScope::Path { path, is_prefix: false } => (3, path),
+        PurgeScope::Path { path, is_prefix: true } => (4, path),
+        PurgeScope::Tag(tag) => (5, tag),
+        PurgeScope::Space(space) => return assemble_purge(6, &space.to_le_bytes(), sequence),
+        PurgeScope::All => (7, b""),
+        PurgeScope::Group { origin, name } => {
             let length = u16::try_from(origin.len()).ok()?;
-            return assemble_purge(8, &[&length.to_le_bytes(), &origin[..], name].concat(), ticket);
+            return assemble_purge(8, &[&length.to_le_bytes(), &origin[..], name].concat(), sequence);
         }
     };
-    assemble_purge(kind, text, ticket)
+    assemble_purge(kind, text, sequence)
 }
 
-fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
+fn assemble_purge(kind: u16, text: &[u8], sequence: u64) -> Option<Vec<u8>> {
     let payload = [text, &[], &[], &[], &[]];
-    Contents { kind: KIND_PURGE, status: kind, ticket, payload, ..Contents::default() }.assemble()
+    Contents { kind: KIND_PURGE, status: kind, sequence, payload, ..Contents::default() }.assemble()
 }
 
 /// The contents of a record, in the order of the table above.
@@ -142,7 +142,7 @@ struct Contents<'a> {
     times: [i64; 2],
     spans: [u32; 4],
     part: [u64; 3],
-    ticket: u64,
+    sequence: u64,
     /// Key, selector, fields, trailers and body.
     payload: [&'a [u8]; 5],
 }
@@ -166,7 +166,7 @@ impl Contents<'_> {
         self.times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
         self.spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
         self.part.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
-        record.extend_from_slice(&self.ticket.to_le_bytes());
+        record.extend_from_slice(&self.sequence.to_le_bytes());
         let head_sum: [u8; 8] = sum(&record[16..120]);
         record.extend_from_slice(&head_sum);
         self.payload.iter().for_each(|piece| record.extend_from_slice(piece));
@@ -193,7 +193,7 @@ pub fn decode_head(bytes: &[u8]) -> Option<RecordHead> {
         is_object: head[20] == KIND_OBJECT,
         key_length: number(head, 28),
         selector_length: number(head, 32),
-        ticket: long(head, 112),
+        sequence: long(head, 112),
     })
 }
 
@@ -212,8 +212,8 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
     let (key, selector, fields, trailers) = (take(28)?, take(32)?, take(36)?, take(52)?);
     let status = u16::from_le_bytes([bytes[22], bytes[23]]);
     if !head.is_object {
-        let ticket = head.ticket;
-        return purge(status, key).map(|purge| Record::Purge { purge, ticket }).ok_or(RecordError::Body);
+        let sequence = head.sequence;
+        return purge(status, key).map(|purge| Record::Purge { purge, sequence }).ok_or(RecordError::Body);
     }
     let flags = bytes[21];
     let part = (flags & FLAG_PART != 0).then(|| ContentRange {
@@ -241,19 +241,19 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
     Ok(Record::Object { object })
 }
 
-fn purge(kind: u16, text: &[u8]) -> Option<Purge> {
+fn purge(kind: u16, text: &[u8]) -> Option<PurgeScope> {
     let owned = text.to_vec();
     Some(match kind {
-        1 => Purge::Key(owned),
-        2 => Purge::Prefix(owned),
-        3 | 4 => Purge::Path { path: owned, is_prefix: kind == 4 },
-        5 => Purge::Tag(owned),
-        6 => Purge::Space(u64::from_le_bytes(text.try_into().ok()?)),
-        7 => Purge::All,
+        1 => PurgeScope::Key(owned),
+        2 => PurgeScope::Prefix(owned),
+        3 | 4 => PurgeScope::Path { path: owned, is_prefix: kind == 4 },
+        5 => PurgeScope::Tag(owned),
+        6 => PurgeScope::Space(u64::from_le_bytes(text.try_into().ok()?)),
+        7 => PurgeScope::All,
         8 => {
             let (length, rest) = text.split_first_chunk::<2>()?;
             let (origin, name) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
-            Purge::Group { origin: origin.to_vec(), name: name.to_vec() }
+            PurgeScope::Group { origin: origin.to_vec(), name: name.to_vec() }
         }
         _ => return None,
     })

@@ -14,8 +14,8 @@ pub struct Segment {
     name: String,
     file: Box<dyn StoredFile>,
     length: AtomicU64,
-    /// The lowest ticket of its records; the maximum number if it has no records.
-    first_ticket: AtomicU64,
+    /// The lowest sequence number of its records; the maximum number if it has no records.
+    first_sequence: AtomicU64,
 }
 
 impl std::fmt::Debug for Segment {
@@ -40,8 +40,8 @@ impl Segment {
     }
 
     fn of(directory: &Arc<dyn Directory>, name: String, file: Box<dyn StoredFile>, length: u64) -> Segment {
-        let (length, first_ticket) = (AtomicU64::new(length), AtomicU64::new(u64::MAX));
-        Segment { directory: directory.clone(), name, file, length, first_ticket }
+        let (length, first_sequence) = (AtomicU64::new(length), AtomicU64::new(u64::MAX));
+        Segment { directory: directory.clone(), name, file, length, first_sequence }
     }
 
     /// The length of the file.
@@ -49,14 +49,14 @@ impl Segment {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// The lowest ticket of its records; the maximum number if it has no records.
-    pub fn first_ticket(&self) -> u64 {
-        self.first_ticket.load(Ordering::Relaxed)
+    /// The lowest sequence number of its records; the maximum number if it has no records.
+    pub fn first_sequence(&self) -> u64 {
+        self.first_sequence.load(Ordering::Relaxed)
     }
 
-    /// Records that a record in the file has this ticket.
-    pub fn note_ticket(&self, ticket: u64) {
-        self.first_ticket.fetch_min(ticket, Ordering::Relaxed);
+    /// Records that a record in the file has this sequence number.
+    pub fn note_sequence(&self, sequence: u64) {
+        self.first_sequence.fetch_min(sequence, Ordering::Relaxed);
     }
 
     /// Reads this many bytes.

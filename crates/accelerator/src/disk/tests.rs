@@ -96,7 +96,7 @@ fn a_purge_while_the_directory_cannot_be_used_holds_for_the_next_process() {
     fs::create_dir(&list).unwrap();
     let disk = open(directory.path(), LIMIT);
     disk.flush();
-    disk.purge(&Purge::All);
+    disk.purge(&PurgeScope::All);
     fs::remove_dir(&list).unwrap();
     fs::rename(&away, &list).unwrap();
     // The next process starts before this one tries again.
@@ -122,8 +122,8 @@ fn the_index_is_bounded() {
     assert!(objects > 0 && objects <= limit / 4096 + 1, "{objects}");
 }
 
-fn group(origin: &str, name: &str) -> Purge {
-    Purge::Group { origin: origin.as_bytes().to_vec(), name: name.as_bytes().to_vec() }
+fn group(origin: &str, name: &str) -> PurgeScope {
+    PurgeScope::Group { origin: origin.as_bytes().to_vec(), name: name.as_bytes().to_vec() }
 }
 
 #[test]
@@ -133,15 +133,15 @@ fn what_was_purged_does_not_come_back() {
     let other = object("hb/1", "", vec![3]);
     let key = |text: &str| [&7u64.to_le_bytes()[..], text.as_bytes()].concat();
     for (purge, left) in [
-        (Purge::Key(key("ha/2")), [true, false, true]),
-        (Purge::Tag(b"t".to_vec()), [false, true, true]),
-        (Purge::Prefix(key("ha/")), [false, false, true]),
-        (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (PurgeScope::Key(key("ha/2")), [true, false, true]),
+        (PurgeScope::Tag(b"t".to_vec()), [false, true, true]),
+        (PurgeScope::Prefix(key("ha/")), [false, false, true]),
+        (PurgeScope::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
         (group("ha", "g"), [true, false, true]),
         (group("hb", "g"), [true; 3]),
         (group("ha", "other"), [true; 3]),
-        (Purge::Space(7), [false; 3]),
-        (Purge::All, [false; 3]),
+        (PurgeScope::Space(7), [false; 3]),
+        (PurgeScope::All, [false; 3]),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let there = |disk: &Disk| [&tagged, &plain, &other].map(|object| load(disk, object).is_some());
@@ -172,7 +172,7 @@ fn a_purge_while_the_last_response_is_written_holds_after_a_restart() {
         disk.keep(object);
         // The purge meets each moment of the writer's work.
         (0..number).for_each(|_| std::hint::spin_loop());
-        disk.purge(&Purge::Key(object.key().to_vec()));
+        disk.purge(&PurgeScope::Key(object.key().to_vec()));
         disk.flush();
     }
     drop(disk);
@@ -214,8 +214,8 @@ fn a_damaged_list_of_purges_takes_everything_with_it() {
     {
         let disk = open(directory.path(), LIMIT);
         disk.keep(&kept);
-        disk.purge(&Purge::Tag(b"x".to_vec()));
-        disk.purge(&Purge::Tag(b"y".to_vec()));
+        disk.purge(&PurgeScope::Tag(b"x".to_vec()));
+        disk.purge(&PurgeScope::Tag(b"y".to_vec()));
         disk.flush();
         assert!(load(&disk, &kept).is_some());
     }
@@ -259,7 +259,7 @@ fn a_directory_has_one_owner_at_a_time() {
     let second = open(directory.path(), LIMIT);
     assert!(load(&second, &one).is_none());
     // A purge by the second process, while it waits, applies to responses that the first one has written.
-    second.purge(&Purge::Key(other.key().to_vec()));
+    second.purge(&PurgeScope::Key(other.key().to_vec()));
     drop(first);
     let mut tries = 0;
     while load(&second, &one).is_none() {
@@ -288,12 +288,12 @@ fn what_the_next_process_keeps_and_purges_comes_after_what_the_one_before_writes
     let (second, mut second_steps) = stepped(directory.path());
     second.keep(&version("purged", 20));
     second.keep(&version("purged by key", 20));
-    second.purge(&Purge::Tag(b"t".to_vec()));
-    second.purge(&Purge::Key(version("purged by key", 0).key().to_vec()));
+    second.purge(&PurgeScope::Tag(b"t".to_vec()));
+    second.purge(&PurgeScope::Key(version("purged by key", 0).key().to_vec()));
     second.keep(&version("replaced", 21));
     second.keep(&version("purged by key", 21));
     second_steps.step();
-    // The first process issues tickets until its end.
+    // The first process issues sequence numbers until its end.
     for key in ["replaced", "purged", "purged by key"] {
         first.keep(&version(key, 11));
     }
@@ -323,7 +323,8 @@ fn a_removed_directory_that_another_process_has_used_is_taken_up_again() {
         let other = open(&place, LIMIT);
         (1..20).for_each(|number| other.keep(&version(number)));
     }
-    // The first process notices it when it writes this one, and finds higher tickets than it has issued.
+    // The first process notices it when it writes this one, and finds higher sequence numbers than it has
+    // issued.
     first.keep(&version(20));
     while first_steps.step() {}
     assert_eq!(load(&first, &version(0)).map(|object| object.body()[0]), Some(20));
@@ -343,7 +344,7 @@ fn what_memory_evicts_is_found_on_disk() {
     disk.flush();
     assert!(store.counters().objects < 100);
     assert!(objects.iter().all(|object| same(&load(&disk, object).unwrap(), object)));
-    store.purge(&Purge::All, crate::store::PurgeMode::Remove);
+    store.purge(&PurgeScope::All, crate::store::PurgeMode::Remove);
     assert!(objects.iter().all(|object| load(&disk, object).is_none()));
 }
 
@@ -379,7 +380,7 @@ fn the_list_of_purges_does_not_grow_without_end() {
     disk.keep(&kept);
     for _ in 0..12_000 {
         disk.keep(&purged);
-        disk.purge(&Purge::Key(purged.key().to_vec()));
+        disk.purge(&PurgeScope::Key(purged.key().to_vec()));
     }
     disk.flush();
     let length = fs::metadata(directory.path().join("purges")).unwrap().len();

@@ -14,7 +14,7 @@ use super::Shared;
 use super::boot;
 use super::faults::Cause;
 use super::files::{Directory, taken_away};
-use super::index::{Index, RecordPosition, Ticket};
+use super::index::{Index, RecordPosition, SequenceNumber};
 use super::purge_log::{self, PurgeLog, Purges};
 use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
 use super::segment::{Segment, found_in};
@@ -41,15 +41,15 @@ pub enum Job {
     Keep {
         /// The response.
         object: Arc<Object>,
-        /// Its ticket.
-        ticket: Ticket,
+        /// Its sequence number.
+        sequence: SequenceNumber,
         /// The bytes that it uses of the queue.
         bytes: u64,
     },
     /// A purge was written to the file of purges. All jobs before this one are done when it is handled.
     Purged {
-        /// Its ticket.
-        ticket: Ticket,
+        /// Its sequence number.
+        sequence: SequenceNumber,
     },
     /// A purge could not be written: all copies must be dropped, so that a restart does not bring them back.
     DropEverything,
@@ -71,8 +71,9 @@ pub struct Writer {
     lock: Option<Box<dyn Send>>,
     /// A dropped file that could not be removed.
     has_unremoved: bool,
-    /// The ticket of the last response that was written or dropped: all that wait have higher tickets.
-    reached: Ticket,
+    /// The sequence number of the last response that was written or dropped: all that wait have higher
+    /// sequence numbers.
+    reached: SequenceNumber,
     /// The bytes on disk when it was last full.
     full_bytes: u64,
     /// Jobs that wait until another process has unlocked the directory. Their bytes stay in the sum of the
@@ -94,7 +95,7 @@ impl Writer {
             next_number: 0,
             lock,
             has_unremoved: false,
-            reached: Ticket::default(),
+            reached: SequenceNumber::default(),
             full_bytes: 0,
             held_back: VecDeque::new(),
         };
@@ -159,14 +160,14 @@ impl Writer {
 
     fn work(&mut self, job: Job) {
         match job {
-            Job::Keep { object, ticket, bytes } => {
-                if !self.keep(&object, ticket) {
+            Job::Keep { object, sequence, bytes } => {
+                if !self.keep(&object, sequence) {
                     self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
                 }
-                self.reached = ticket;
+                self.reached = sequence;
                 self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
-            Job::Purged { ticket } => self.purged(ticket),
+            Job::Purged { sequence } => self.purged(sequence),
             Job::DropEverything => self.start_over(),
             Job::Flush(done) => drop(done.send(())),
         }
@@ -237,11 +238,11 @@ impl Writer {
                 return;
             }
         };
-        // A separate index until everything is known: responses to which this process has given tickets
-        // meanwhile are newer.
+        // A separate index until everything is known: responses to which this process has given sequence
+        // numbers meanwhile are newer.
         let mut index = Index::default();
-        for (purge, ticket) in &purges {
-            index.purge(purge, *ticket);
+        for (purge, sequence) in &purges {
+            index.purge(purge, *sequence);
         }
         for (number, name) in segments {
             self.next_number = number.wrapping_add(1);
@@ -317,17 +318,21 @@ impl Writer {
                 segment.cut(offset);
                 return;
             };
-            segment.note_ticket(head.ticket);
-            let place =
-                RecordPosition { segment: segment.clone(), offset, length: head.length, ticket: head.ticket };
-            index.note_ticket(head.ticket);
+            segment.note_sequence(head.sequence);
+            let place = RecordPosition {
+                segment: segment.clone(),
+                offset,
+                length: head.length,
+                sequence: head.sequence,
+            };
+            index.note_sequence(head.sequence);
             index.insert(hash, selector_sum, place);
             offset += u64::from(head.length);
         }
     }
 
     /// Writes a response. Returns false if that failed.
-    fn keep(&mut self, object: &Object, ticket: Ticket) -> bool {
+    fn keep(&mut self, object: &Object, sequence: SequenceNumber) -> bool {
         let sum = selector_sum(object.selector());
         {
             let mut index = lock(&self.shared.index);
@@ -335,14 +340,14 @@ impl Writer {
                 index.remove_replaced(object.hash, sum);
                 return false;
             }
-            if index.is_purged(index.current(ticket), object.hash, object.key(), object.fields()) {
+            if index.is_purged(index.current(sequence), object.hash, object.key(), object.fields()) {
                 return false;
             }
         }
         if self.has_long_index() {
             self.make_room(0);
         }
-        let place = self.append(object, ticket);
+        let place = self.append(object, sequence);
         let mut index = lock(&self.shared.index);
         match place {
             // A purge by tag or prefix may have come while it was written. This is checked when it is read.
@@ -357,12 +362,12 @@ impl Writer {
         }
     }
 
-    fn purged(&mut self, ticket: Ticket) {
+    fn purged(&mut self, sequence: SequenceNumber) {
         let oldest = {
             let mut index = lock(&self.shared.index);
-            let ticket = index.current(ticket);
-            index.forget_key_purges(ticket + 1);
-            index.oldest_ticket()
+            let sequence = index.current(sequence);
+            index.forget_key_purges(sequence + 1);
+            index.oldest_sequence()
         };
         let is_too_long = {
             let mut log = lock(&self.shared.purge_log);
@@ -382,10 +387,10 @@ impl Writer {
         let mut is_written = true;
         for (purge, given) in lock(&self.shared.purged_before).drain(..) {
             let mut index = lock(&self.shared.index);
-            let ticket = index.current(given);
-            index.purge(&purge, ticket);
+            let sequence = index.current(given);
+            index.purge(&purge, sequence);
             drop(index);
-            if let Err(error) = log.append(&purge, ticket) {
+            if let Err(error) = log.append(&purge, sequence) {
                 self.shared.faults.note(Cause::Write, "cannot be written to", &error);
                 self.shared.distrust();
                 is_written = false;
@@ -396,9 +401,9 @@ impl Writer {
     }
 
     /// Appends a response to the current file, or to the next one.
-    fn append(&mut self, object: &Object, given: Ticket) -> Option<RecordPosition> {
-        let mut ticket = lock(&self.shared.index).current(given);
-        let mut record = encode_object(object, ticket)?;
+    fn append(&mut self, object: &Object, given: SequenceNumber) -> Option<RecordPosition> {
+        let mut sequence = lock(&self.shared.index).current(given);
+        let mut record = encode_object(object, sequence)?;
         let length = u32::try_from(record.len()).ok()?;
         if u64::from(length) > self.segment_bytes {
             return None;
@@ -410,8 +415,8 @@ impl Writer {
             let error = match written {
                 Ok((segment, offset)) => {
                     self.has_written();
-                    segment.note_ticket(ticket);
-                    return Some(RecordPosition { segment, offset, length, ticket });
+                    segment.note_sequence(sequence);
+                    return Some(RecordPosition { segment, offset, length, sequence });
                 }
                 Err(error) => error,
             };
@@ -422,8 +427,8 @@ impl Writer {
                 Cause::Full => self.drop_oldest(false),
                 Cause::Missing if self.begin_again() => {
                     // The contents found there may have raised it.
-                    ticket = lock(&self.shared.index).current(given);
-                    record = encode_object(object, ticket)?;
+                    sequence = lock(&self.shared.index).current(given);
+                    record = encode_object(object, sequence)?;
                     true
                 }
                 Cause::Missing | Cause::ReadOnly | Cause::Write | Cause::Read => false,
@@ -513,12 +518,12 @@ impl Writer {
             let used = lock(&self.shared.index).used_in(&oldest, self.segment_bytes / 2);
             for (hash, sum, place) in used {
                 if let Ok(bytes) = oldest.read(place.offset, place.length) {
-                    saved.push((hash, sum, place.ticket, bytes));
+                    saved.push((hash, sum, place.sequence, bytes));
                 }
             }
         }
-        // Saved responses keep their tickets, so the purges that apply to them must stay.
-        let first = saved.iter().map(|(_, _, ticket, _)| *ticket).min().unwrap_or(u64::MAX);
+        // Saved responses keep their sequence numbers, so the purges that apply to them must stay.
+        let first = saved.iter().map(|(_, _, sequence, _)| *sequence).min().unwrap_or(u64::MAX);
         {
             let mut index = lock(&self.shared.index);
             let waiting = index.current(self.reached);
@@ -529,14 +534,14 @@ impl Writer {
             self.has_unremoved = true;
             self.shared.distrust();
         }
-        for (hash, sum, ticket, bytes) in saved {
+        for (hash, sum, sequence, bytes) in saved {
             let Some(current) = self.current.clone() else { break };
             let has_room = current.length() + bytes.len() as u64 <= self.segment_bytes;
             if let (true, Ok(length), Ok(offset)) =
                 (has_room, u32::try_from(bytes.len()), current.append(&bytes))
             {
-                current.note_ticket(ticket);
-                let place = RecordPosition { segment: current, offset, length, ticket };
+                current.note_sequence(sequence);
+                let place = RecordPosition { segment: current, offset, length, sequence };
                 lock(&self.shared.index).insert(hash, sum, place);
             }
         }

@@ -41,7 +41,7 @@ use touchstone_handler::handler::{Handler, Interface, Server};
 use crate::rules::groups::of_response;
 use crate::rules::key::origin;
 use crate::rules::policy::Policy;
-use crate::store::{Object, Purge, PurgeMode, Store, hash_of};
+use crate::store::{Object, PurgeMode, PurgeScope, Store, hash_of};
 pub use compose::Composed;
 use hit_for_miss::HitForMiss;
 use shared_fetch::SharedFetches;
@@ -82,12 +82,12 @@ impl Accelerator {
                     let on_disk = tier.load(hash_of(&key), &key);
                     groups.extend(on_disk.iter().flat_map(|object| of_response(object.fields())));
                 }
-                store.purge(&Purge::Key(key), PurgeMode::Remove);
+                store.purge(&PurgeScope::Key(key), PurgeMode::Remove);
             }
             // Groups are not followed further: invalidation does not extend from group to group (RFC 9875
             // section 2.2.1).
             for name in groups {
-                store.purge(&Purge::Group { origin: origin.clone(), name }, PurgeMode::Remove);
+                store.purge(&PurgeScope::Group { origin: origin.clone(), name }, PurgeMode::Remove);
             }
         };
         self.change_store(looks_at_all, purge).await;

@@ -33,7 +33,7 @@ mod tier;
 pub use equivalents::is_equivalent;
 pub use memory::{Counters, Fetching, Store};
 pub use object::{NewObject, Object, State};
-pub use purge::{Purge, PurgeMode};
+pub use purge::{PurgeMode, PurgeScope};
 pub(crate) use shared::lock;
 pub use shared::{hash_of, hash_without_secret};
 pub use stored_answers::{PlainRequest, StoredAnswers};

@@ -4,9 +4,9 @@ use super::tags::tags;
 use crate::rules::groups;
 use crate::rules::key::{SPACE_BYTES, origin, target_part};
 
-/// What is purged.
+/// The stored responses to which a purge applies, by their keys and fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Purge {
+pub enum PurgeScope {
     /// The responses under a key.
     Key(Vec<u8>),
     /// The responses under keys with a prefix.
@@ -42,12 +42,12 @@ pub enum PurgeMode {
     Soft,
 }
 
-impl Purge {
+impl PurgeScope {
     /// Whether it may apply to a response with this key, whatever its fields are.
     pub fn may_match(&self, key: &[u8]) -> bool {
         match self {
-            Purge::Tag(_) => true,
-            Purge::Group { origin: of, .. } => origin(key) == of,
+            PurgeScope::Tag(_) => true,
+            PurgeScope::Group { origin: of, .. } => origin(key) == of,
             _ => self.matches(key, b""),
         }
     }
@@ -55,20 +55,20 @@ impl Purge {
     /// Whether it applies to a response with this key and these fields.
     pub fn matches(&self, key: &[u8], fields: &[u8]) -> bool {
         match self {
-            Purge::Key(other) => key == other,
-            Purge::Prefix(beginning) => key.starts_with(beginning),
-            Purge::Path { path, is_prefix } => {
+            PurgeScope::Key(other) => key == other,
+            PurgeScope::Prefix(beginning) => key.starts_with(beginning),
+            PurgeScope::Path { path, is_prefix } => {
                 let behind_space = target_part(key).get(SPACE_BYTES + 1..).unwrap_or_default();
                 let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
                 let target = &behind_space[slash..];
                 if *is_prefix { target.starts_with(path) } else { target == path }
             }
-            Purge::Tag(tag) => tags(fields).any(|other| other == tag),
-            Purge::Group { origin: of, name } => {
+            PurgeScope::Tag(tag) => tags(fields).any(|other| other == tag),
+            PurgeScope::Group { origin: of, name } => {
                 origin(key) == of && groups::of_response(fields).iter().any(|group| group == name)
             }
-            Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
-            Purge::All => true,
+            PurgeScope::Space(space) => key.starts_with(&space.to_le_bytes()),
+            PurgeScope::All => true,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::object::Object;
-use super::purge::Purge;
+use super::purge::PurgeScope;
 
 /// A storage behind the memory. It keeps copies: they may be lost at any time, and the copies that it returns
 /// have been checked.
@@ -22,7 +22,7 @@ pub trait Tier: Send + Sync {
     fn keep(&self, object: &Arc<Object>);
 
     /// From now on returns no response stored so far to which this purge applies; nor after a restart.
-    fn purge(&self, purge: &Purge);
+    fn purge(&self, purge: &PurgeScope);
 
     /// Metrics for the operator.
     fn counters(&self) -> TierCounters;

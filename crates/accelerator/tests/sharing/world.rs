@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
 use touchstone_accelerator::rules::policy::{Policy, SetCookie};
-use touchstone_accelerator::store::{Purge, PurgeMode, Store, Tier};
+use touchstone_accelerator::store::{PurgeMode, PurgeScope, Store, Tier};
 use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
@@ -440,7 +440,7 @@ impl World {
 
     fn purge(&mut self, path: usize) {
         let store = self.accelerator.as_ref().expect("it runs").store.clone();
-        let purge = Purge::Path { path: format!("/{path}").into_bytes(), is_prefix: true };
+        let purge = PurgeScope::Path { path: format!("/{path}").into_bytes(), is_prefix: true };
         store.purge(&purge, PurgeMode::Remove);
         let step = self.shared.step.get();
         self.shared.record.borrow_mut().purges.push((path, step));
@@ -504,7 +504,7 @@ impl World {
         }
         self.settle().await;
         self.clients.iter_mut().filter_map(Option::take).for_each(|client| client.abort());
-        self.accelerator.as_ref().expect("it runs").store.purge(&Purge::All, PurgeMode::Remove);
+        self.accelerator.as_ref().expect("it runs").store.purge(&PurgeScope::All, PurgeMode::Remove);
         WORLD.set(None);
     }
 }

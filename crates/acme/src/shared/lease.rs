@@ -45,7 +45,7 @@ impl Leases {
         &self.owner
     }
 
-    /// Where the leases are.
+    /// The store of the leases.
     pub fn store(&self) -> &SharedStore {
         &self.store
     }

@@ -153,7 +153,7 @@ impl NatsStore {
     fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         if !is_file_of_storage(Path::new(name)) || bytes.len() > MOST_FILE_BYTES {
             let bucket = &self.settings.bucket;
-            return Err(format!("bucket {bucket} has a value that is no file of a storage: {name:?}"));
+            return Err(format!("bucket {bucket} has a value that is not a file of a storage: {name:?}"));
         }
         let file = self.root.join(name);
         if fs::read(&file).is_ok_and(|present| present == bytes) {

@@ -20,7 +20,7 @@ pub enum SharedStore {
 }
 
 impl SharedStore {
-    /// In a directory.
+    /// A store in a directory.
     pub fn directory(root: PathBuf) -> SharedStore {
         SharedStore::Directory(Arc::new(DirectoryStore::new(root)))
     }

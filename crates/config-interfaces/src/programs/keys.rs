@@ -417,7 +417,7 @@ pub(super) const BALANCE: Key<ProgramsConfig> = Key {
     kind: Kind::Choice(&[
         Choice {
             word: "least-outstanding",
-            meaning: "to the one with the fewest requests under way from the same core",
+            meaning: "to the one with the fewest active requests from the same core",
             set: |programs| programs.balance = Balance::LeastOutstanding,
         },
         Choice {

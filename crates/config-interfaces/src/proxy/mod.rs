@@ -66,7 +66,7 @@ pub struct ProxyConfig {
     pub queue: usize,
     /// How long a request may wait for a connection.
     pub queue_timeout: Duration,
-    /// How many requests may be under way; 0: any number.
+    /// How many requests may be active; 0: any number.
     pub requests: u64,
     /// How old the addresses of a host may become.
     pub resolve_interval: Duration,
@@ -214,7 +214,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             kind: Kind::Choice(&[
                 Choice {
                     word: "least_requests",
-                    meaning: "to the one of two, drawn by weight, that has fewer requests under way",
+                    meaning: "to the one of two, drawn by weight, that has fewer active requests",
                     set: |proxy| proxy.balance = Balance::LeastRequests,
                 },
                 Choice {
@@ -235,7 +235,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             example: "\"cookie:session\"",
             documentation: "The value that chooses the origin with `balance = \"hash\"`: `path`, `client` \
                 (its address), `field:NAME` (a header field) or `cookie:NAME`. A request without it goes to \
-                the origin with fewer requests under way.",
+                the origin with fewer active requests.",
             kind: Kind::Checked {
                 what: "`\"path\"`, `\"client\"`, `\"field:NAME\"` or `\"cookie:NAME\"`",
                 parse: |text, _| HashBy::parse(text).map(|_| text.to_string()),
@@ -406,7 +406,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "send_timeout",
             default: Some("\"30s\""),
             example: "\"10s\"",
-            documentation: "How long the origin may accept no further bytes of a request.",
+            documentation: "The maximum time without progress while a request is sent to the origin.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -532,7 +532,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "requests",
             default: Some("0"),
             example: "500",
-            documentation: "How many requests to each origin may be under way; others go to another origin, \
+            documentation: "How many requests to each origin may be active; others go to another origin, \
                 or are answered with 503 at once. 0: any number.",
             kind: Kind::Number { least: 0, most: MOST_COUNT, set: |proxy, value| proxy.requests = value },
         },

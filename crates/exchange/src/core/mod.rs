@@ -9,7 +9,7 @@ pub mod cache_lookup;
 pub mod clock;
 pub mod connection_count;
 pub mod deadline;
-pub mod handlers;
+pub mod handler_table;
 pub mod header_blocks;
 pub mod logs;
 pub mod memory;
@@ -43,11 +43,11 @@ use crate::core::cache_lookup::Caches;
 use crate::core::clock::CoreClock;
 use crate::core::connection_count::ConnectionCount;
 use crate::core::deadline::Deadlines;
-use crate::core::handlers::Handlers;
+use crate::core::handler_table::Handlers;
 use crate::core::header_blocks::HeaderBlocks;
 use crate::core::logs::CoreLogs;
 use crate::core::parking::Parking;
-use crate::core::worker::{Callers, Worker};
+use crate::core::worker::{CallerThread, Callers};
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline arrives in a few
 /// pieces.
@@ -138,7 +138,7 @@ pub struct Core {
     /// The handlers of requests that are not for files.
     pub handlers: Handlers,
     /// The core's worker.
-    pub worker: Option<Worker>,
+    pub worker: Option<CallerThread>,
     /// Its idle connections without a task; `None` on a worker's thread.
     pub parking: Option<Parking>,
     /// The programs that this thread calls; only on a worker's thread.

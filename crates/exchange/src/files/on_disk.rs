@@ -1,7 +1,7 @@
 //! Files and directories that a handler has found itself: pages with directives and directories to list, for
 //! the functions `parse-html` and `index-common` of an obj.conf.
 //!
-//! The directories that an obj.conf names are separate sites: `places` of the crate `sites`.
+//! The directories that an obj.conf names are separate sites: `plugin_directories` of the crate `sites`.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::files::includes::{self, FoundPage, PageAnswer};
 use crate::files::site_files;
 use crate::files::static_files;
 
-/// Makes the answer.
+/// Answers with what was found on disk.
 pub async fn answer(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -54,7 +54,7 @@ pub async fn answer(
 
 /// The site that a path of the disk is in, and the path below its root.
 fn place_of(snapshot: &Snapshot, site: usize, path: &Path) -> Option<(usize, Vec<u8>)> {
-    snapshot.sites[site].places.clone().find_map(|place| {
+    snapshot.sites[site].plugin_directories.clone().find_map(|place| {
         let below = path.strip_prefix(&snapshot.sites[place].config.root).ok()?;
         // A slash at the end marks a directory, and is not part of the path for the file library.
         let slash: &[u8] = if path.as_os_str().as_bytes().ends_with(b"/") { b"/" } else { b"" };

@@ -529,8 +529,8 @@ async fn admit(
 /// Adds fields with the location of the client for programs and origins; clients cannot set these fields.
 /// Returns whether that was possible.
 fn add_place_fields(rules: &SiteRules, request: &mut Request) -> bool {
-    let Some(places) = rules.places() else { return true };
-    let location = request.client.map(|client| places.locate(client.ip())).unwrap_or_default();
+    let Some(geoip) = rules.geoip() else { return true };
+    let location = request.client.map(|client| geoip.locate(client.ip())).unwrap_or_default();
     let is_of_place = |name: &[u8]| {
         [COUNTRY_FIELD, SYSTEM_FIELD].iter().any(|other| forged_fields::is_alike(name, other.as_bytes()))
     };

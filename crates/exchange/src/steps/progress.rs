@@ -4,7 +4,7 @@
 //!
 //! - [`LogFacts`] belong to the log: the exchange sets them, accounting reads them.
 //! - [`ConnectionSignals`] belong to the connection: they are its orders while it waits for the answer.
-//! - The rest is the exchange's own, and the entry among the requests under way.
+//! - The rest is the exchange's own, and the entry among the active requests.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub struct Progress {
     is_from_proxy: bool,
     /// Fields of the request that a client is not allowed to set were removed.
     is_cleaned: Cell<bool>,
-    /// The entry of the request among those under way.
+    /// The entry of the request among the active ones.
     under_way: RefCell<Option<UnderWayGuard>>,
 }
 
@@ -266,17 +266,17 @@ impl Progress {
         }
     }
 
-    /// The entry of the request among those under way, if the operator's view is on.
+    /// The entry of the request among the active ones, if the operator's view is on.
     pub fn under_way(&self) -> Ref<'_, Option<UnderWayGuard>> {
         self.under_way.borrow()
     }
 
-    /// Adds the request to those under way.
+    /// Adds the request to the active ones.
     pub fn set_under_way(&self, guard: UnderWayGuard) {
         *self.under_way.borrow_mut() = Some(guard);
     }
 
-    /// Returns the entry among the requests under way; dropping it removes the request from them.
+    /// Returns the entry among the active requests; dropping it removes the request from them.
     pub fn take_under_way(&self) -> Option<UnderWayGuard> {
         self.under_way.take()
     }

@@ -205,7 +205,7 @@ impl Agent {
         self.context.spool.directory()
     }
 
-    /// Ends the work under way and announces its end; returns which results the broker does not have.
+    /// Ends the active work and announces its end; returns which results the broker does not have.
     fn end(mut self, end: AgentEnd) -> (AgentEnd, Option<String>) {
         if let Some(task) = self.task.take() {
             task.stop("the agent was ended");

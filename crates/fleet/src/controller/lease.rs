@@ -1,4 +1,4 @@
-//! The lease: states twice a second that the controller runs and which run is under way, and holds the claim
+//! The lease: states twice a second that the controller runs and which run is active, and holds the claim
 //! that it is the only controller. This stops when the lease is dropped or the controller ends.
 
 use super::FleetError;

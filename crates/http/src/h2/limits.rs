@@ -25,10 +25,10 @@ const TOO_LARGE_BLOCK_BYTES: usize = 256 * 1024;
 pub struct Limits {
     /// Streams that a client may have open at once; more are refused (`SETTINGS_MAX_CONCURRENT_STREAMS`).
     pub concurrent_streams: u32,
-    /// Bytes of a request body that may be under way or unconsumed on one stream
+    /// Bytes of a request body that may be in transit or unconsumed on one stream
     /// (`SETTINGS_INITIAL_WINDOW_SIZE`), at most 2^31-1.
     pub stream_window_bytes: u32,
-    /// Bytes of request bodies that may be under way or unconsumed on the connection, from 65,535 to 2^31-1.
+    /// Bytes of request bodies that may be in transit or unconsumed on the connection, from 65,535 to 2^31-1.
     pub connection_window_bytes: u32,
     /// The largest frame that is accepted (`SETTINGS_MAX_FRAME_SIZE`), from 16,384 to 16,777,215. The input
     /// buffer must have room for one, and nine bytes more.

@@ -81,7 +81,7 @@ pub enum FrameItem<'a> {
 }
 
 impl FrameReader {
-    /// Before the first frame.
+    /// A stream of which no frame has arrived.
     pub fn new() -> FrameReader {
         FrameReader::default()
     }

@@ -59,7 +59,7 @@ pub(super) enum MessageItem {
 }
 
 impl MessageStream {
-    /// Before the first byte.
+    /// A stream of which no byte has arrived.
     pub(super) fn new(sender: Sender, limits: SectionLimits) -> MessageStream {
         MessageStream {
             sender,

@@ -46,7 +46,7 @@ pub fn trailers(list: &FieldList) -> Fields<'_> {
 }
 
 impl RequestStream {
-    /// Before the first byte.
+    /// A stream of which no byte has arrived.
     pub fn new(limits: SectionLimits) -> RequestStream {
         RequestStream { message: MessageStream::new(Sender::Client, limits) }
     }

@@ -77,7 +77,7 @@ impl<H: Host> Rendering<H> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The whole output.
+    /// Renders the whole page.
     pub async fn whole(mut self) -> Rendered {
         let mut pieces = Vec::new();
         while let Some(piece) = self.next().await {

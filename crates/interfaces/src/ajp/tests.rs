@@ -261,7 +261,7 @@ fn a_body_is_sent_as_it_is_requested() {
 #[test]
 fn packets_out_of_turn_are_refused() {
     let mut twice = State::new(LIMITS, true);
-    assert!(outputs(&mut twice, &get_body(10)).is_err(), "the first piece is under way");
+    assert!(outputs(&mut twice, &get_body(10)).is_err(), "the first piece is in transit");
     for (bytes, has_body) in [
         (END.to_vec(), false),
         (chunk(b"a"), false),

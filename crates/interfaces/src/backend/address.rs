@@ -52,7 +52,7 @@ impl Address {
         }
     }
 
-    /// Connects.
+    /// Connects to the backend.
     pub async fn connect(&self) -> io::Result<Stream> {
         match self {
             Address::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),

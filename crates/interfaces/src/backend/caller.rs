@@ -174,7 +174,7 @@ impl<P: Protocol> Caller<P> {
     /// The backend for the next attempt, after those in `tried` have failed.
     fn choose(&self, owner: Option<Owner>, tried: &[usize]) -> Option<usize> {
         match owner {
-            Some(owner) if tried.is_empty() && (owner.is_only || self.group.admits(owner.index)) => {
+            Some(owner) if tried.is_empty() && (owner.is_only || self.group.try_admit(owner.index)) => {
                 Some(owner.index)
             }
             Some(owner) if owner.is_only => None,
@@ -532,7 +532,7 @@ impl<P: Protocol> Caller<P> {
             let promised = usize::try_from(length).unwrap_or(usize::MAX);
             if body.len() != promised {
                 let message = format!(
-                    "{} {}: it said {promised} bytes and sent {} ({})",
+                    "{} {}: Content-Length is {promised}, but {} bytes were sent ({})",
                     P::NAME,
                     self.group.connections(index).address(),
                     body.len(),

@@ -163,9 +163,9 @@ impl Group {
         &self.shared.rules
     }
 
-    /// Whether a request that belongs to this backend may be sent to it.
-    pub fn admits(&self, index: usize) -> bool {
-        self.len() == 1 || self.shared.backends[index].health.admits(now_ms(), &self.rules().health)
+    /// Whether a request that belongs to this backend may be sent to it; the caller sends it then.
+    pub fn try_admit(&self, index: usize) -> bool {
+        self.len() == 1 || self.shared.backends[index].health.try_admit(now_ms(), &self.rules().health)
     }
 
     /// The backend for the next attempt, after those in `tried` have failed; `None`: all have been tried.
@@ -185,8 +185,8 @@ impl Group {
                 is_one.then(|| Candidate { index, weight: u64::from(backend.weight.max(1)), under_way })
             };
             let candidates = rules.backends.iter().enumerate().filter_map(candidate).collect();
-            let admits = |index: usize| health(index).admits(now, &rules.health);
-            let chosen = self.chooser.choose(&rules.balance, candidates, None, admits);
+            let try_admit = |index: usize| health(index).try_admit(now, &rules.health);
+            let chosen = self.chooser.choose(&rules.balance, candidates, None, try_admit);
             if chosen.is_some() {
                 return chosen;
             }
@@ -227,7 +227,8 @@ impl Group {
 
     /// The backend has answered a check.
     fn checked_well(&self, index: usize) {
-        let is_back = self.shared.backends[index].health.seen_well(now_ms(), &self.rules().health);
+        let is_back =
+            self.shared.backends[index].health.record_successful_check(now_ms(), &self.rules().health);
         self.log_success(index, is_back);
     }
 
@@ -256,7 +257,9 @@ impl Group {
 
     /// Whether a request could go to a backend other than this one.
     pub fn has_other(&self, index: usize) -> bool {
-        (0..self.len()).any(|other| other != index && self.admits(other))
+        let mut backends = self.shared.backends.iter().enumerate();
+        let now = now_ms();
+        backends.any(|(other, backend)| other != index && backend.health.would_admit(now))
     }
 
     /// Whether a backend with a ping answers neither the ping, on a connection of its own, nor any request in

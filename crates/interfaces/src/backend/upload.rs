@@ -62,7 +62,7 @@ impl Upload {
         }
     }
 
-    /// No body.
+    /// An upload without a body.
     pub fn none() -> Upload {
         Upload::from(Source::Ended, 0)
     }

@@ -1,7 +1,7 @@
 //! A core's connection to its spawner. It starts programs and reports how they ended.
 //!
 //! [`connection`] returns the connection of this core, and makes a new one if there is none or the last one
-//! was lost. A started program is a [`Ticket`]; dropping it ends the program, if that still runs.
+//! was lost. A started program is a [`StartedProgram`]; dropping it ends the program, if that still runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -63,12 +63,12 @@ struct Slot {
     process: Option<i32>,
     end: Option<ProgramEnd>,
     waker: Option<Waker>,
-    /// Its ticket was dropped, and its end has not been reported yet.
+    /// Its [`StartedProgram`] was dropped, and its end has not been reported yet.
     is_dropped: bool,
 }
 
 /// A program that was started.
-pub struct Ticket {
+pub struct StartedProgram {
     connection: Rc<Connection>,
     id: u64,
     grace_ms: u32,
@@ -119,7 +119,7 @@ impl Connection {
         descriptors: &[BorrowedFd<'_>],
         grace: Duration,
         leaves_background: bool,
-    ) -> io::Result<Ticket> {
+    ) -> io::Result<StartedProgram> {
         let id = self.next_id.replace(self.next_id.get() + 1);
         let mut message = Vec::with_capacity(2048);
         SpawnerOrder::Start(Box::new(Start { id, ..start })).write(&mut message);
@@ -128,11 +128,11 @@ impl Connection {
         }
         self.programs.borrow_mut().insert(id, Slot::default());
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        // The ticket is made before the order is sent: if this future is dropped during the send, the ticket
+        // This is made before the order is sent: if this future is dropped during the send, dropping it
         // ends the program.
-        let ticket = Ticket { connection: self, id, grace_ms, leaves_background };
-        ticket.connection.send(&message, descriptors).await?;
-        Ok(ticket)
+        let program = StartedProgram { connection: self, id, grace_ms, leaves_background };
+        program.connection.send(&message, descriptors).await?;
+        Ok(program)
     }
 
     async fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -218,7 +218,7 @@ impl Slot {
     }
 }
 
-impl Ticket {
+impl StartedProgram {
     /// How the program has ended, once known.
     pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<ProgramEnd> {
         let mut programs = self.connection.programs.borrow_mut();
@@ -258,7 +258,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for StartedProgram {
     fn drop(&mut self) {
         let mut programs = self.connection.programs.borrow_mut();
         let end = programs.get_mut(&self.id).and_then(|slot| {

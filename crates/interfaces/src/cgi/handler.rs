@@ -8,7 +8,7 @@
 //! The program's output is sent to the client as it arrives, and the client's body is written to the
 //! program's standard input as it arrives. The slower side sets the pace. If all of the output arrives at
 //! once, as with most programs, the answer is sent in one write. When the client disconnects, the handler's
-//! future is dropped, and with it the ticket that keeps the program alive.
+//! future is dropped, and with it the program.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -314,7 +314,7 @@ impl CgiHandler {
             RunError::SpawnerLost
         })?;
         let started = connection.start(start, &descriptors, settings.grace, settings.background).await;
-        let ticket = started.map_err(|error| match error.kind() {
+        let program = started.map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => {
                 RunError::NotStarted(Stage::Execute, io::Error::from_raw_os_error(libc::E2BIG))
             }
@@ -326,7 +326,7 @@ impl CgiHandler {
             total: settings.total_timeout,
         };
         let pipes = Pipes { output, errors, input };
-        Running::new(ticket, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
+        Running::new(program, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
     }
 
     /// Reads up to the end of the header. The bytes after it are left in `buffer`.

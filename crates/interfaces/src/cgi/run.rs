@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep};
 use touchstone_handler::pipe::Receiver;
 
-use super::connection::{ProgramEnd, Ticket};
+use super::connection::{ProgramEnd, StartedProgram};
 use super::error_output::ErrorOutput;
 use super::queue::Permit;
 use super::spawn::Stage;
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A program that was started.
 pub struct Running {
-    ticket: Ticket,
+    program: StartedProgram,
     output: Output,
     errors: ErrorOutput,
     input: Option<Input>,
@@ -176,7 +176,7 @@ impl Running {
     /// # Errors
     /// A pipe cannot be registered for events.
     pub fn new(
-        ticket: Ticket,
+        program: StartedProgram,
         pipes: Pipes,
         times: Times,
         name: Rc<str>,
@@ -189,7 +189,7 @@ impl Running {
             Ok::<_, io::Error>(Input { pipe, body, piece: Bytes::new() })
         });
         Ok(Running {
-            ticket,
+            program,
             output: Output::Unwatched(pipes.output),
             errors: ErrorOutput::new(pipes.errors, name, server),
             input: input.transpose()?,
@@ -210,7 +210,7 @@ impl Running {
         buffer: &mut Vec<u8>,
     ) -> Poll<Result<usize, RunError>> {
         self.poll_input(context)?;
-        if self.output.is_unwatched() && self.ticket.poll_settled(context).is_pending() {
+        if self.output.is_unwatched() && self.program.poll_settled(context).is_pending() {
             return self.poll_time(context);
         }
         self.errors.poll(context);
@@ -220,7 +220,7 @@ impl Running {
             self.progress_at = Instant::now();
             return Poll::Ready(Ok(count));
         }
-        match self.ticket.poll_end(context) {
+        match self.program.poll_end(context) {
             Poll::Ready(ProgramEnd::NotStarted { stage, errno }) => {
                 return Poll::Ready(Err(RunError::NotStarted(stage, io::Error::from_raw_os_error(errno))));
             }
@@ -238,7 +238,7 @@ impl Running {
 
     /// How the program ended. This is known at once in nearly all cases in which its output has ended.
     pub async fn end_within(&mut self, limit: Duration) -> Option<ProgramEnd> {
-        tokio::time::timeout(limit, self.ticket.wait_for_end()).await.ok()
+        tokio::time::timeout(limit, self.program.wait_for_end()).await.ok()
     }
 
     /// Called after the program's output has ended: waits for the end of the program and reads the rest of
@@ -248,11 +248,11 @@ impl Running {
         self.input = None;
         let limit = self.times.idle;
         let mut ended = std::pin::pin!(async {
-            let ticket = &mut self.ticket;
+            let program = &mut self.program;
             if is_patient {
-                Some(ticket.wait_for_end().await)
+                Some(program.wait_for_end().await)
             } else {
-                tokio::time::timeout(limit, ticket.wait_for_end()).await.ok()
+                tokio::time::timeout(limit, program.wait_for_end()).await.ok()
             }
         });
         let errors = &mut self.errors;
@@ -268,7 +268,7 @@ impl Running {
 
     /// How the program ended, if known; its error output was then read.
     pub fn known_end(&mut self) -> Option<ProgramEnd> {
-        let end = self.ticket.known_end();
+        let end = self.program.known_end();
         if end.is_some() {
             self.errors.drain();
         }

@@ -97,7 +97,7 @@ impl Stage {
         Stage::Execute,
     ];
 
-    /// From its number.
+    /// The step with this number.
     pub fn from_number(number: u8) -> Option<Stage> {
         Stage::ALL.get(usize::from(number)).copied()
     }

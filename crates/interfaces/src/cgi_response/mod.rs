@@ -131,7 +131,7 @@ impl fmt::Display for ResponseError {
             }
             ResponseError::Location(value) => write!(formatter, "its Location is not an address: {value:?}"),
             ResponseError::ContentLength => formatter.write_str("its Content-Length is not one number"),
-            ResponseError::Twice(name) => write!(formatter, "its header field {name} is there twice"),
+            ResponseError::Twice(name) => write!(formatter, "its header field {name} appears twice"),
             ResponseError::TransferEncoding => {
                 formatter.write_str("its Transfer-Encoding is not chunked, which is all that is understood")
             }

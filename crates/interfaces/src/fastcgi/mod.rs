@@ -142,8 +142,10 @@ fn ended(status: u32, protocol_status: ProtocolStatus) -> Result<Output, String>
     match protocol_status {
         ProtocolStatus::RequestComplete => Ok(Output::End { status, keeps: true }),
         ProtocolStatus::Overloaded => Ok(Output::Overloaded),
-        ProtocolStatus::CannotMultiplex => Err("it takes one request a connection, and got one".to_string()),
-        ProtocolStatus::UnknownRole => Err("it is no FastCGI responder".to_string()),
+        ProtocolStatus::CannotMultiplex => {
+            Err("it answered CANT_MPX_CONN to the only request of its connection".to_string())
+        }
+        ProtocolStatus::UnknownRole => Err("it answered UNKNOWN_ROLE to the role Responder".to_string()),
         ProtocolStatus::Other(number) => Err(format!("its END_REQUEST has the unknown status {number}")),
     }
 }

@@ -70,7 +70,7 @@ pub fn public(path: &Path) -> Result<PublicKey, String> {
     public_of_text(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The same from text.
+/// Reads a public key from text.
 pub fn public_of_text(text: &str) -> Result<PublicKey, String> {
     let text = text.trim();
     let key = if text.lines().count() == 1 {

@@ -177,7 +177,7 @@ fn class_check(sealed: &Result<Signature, SealError>, found: Class) -> Check {
             signature.stated <= found,
             format!("the statement says {}, the rules say {}", signature.stated.name(), found.name()),
         ),
-        Err(_) => Check { what: WHAT, holds: None, finding: "there is no statement that holds".to_owned() },
+        Err(_) => Check { what: WHAT, holds: None, finding: "no valid statement".to_owned() },
     }
 }
 
@@ -262,7 +262,7 @@ fn report_check(directory: &Path, result: &ResultFile, raw: Option<&[RawMix]>) -
         return check(REPORT, false, "it is not what result.json says".to_owned());
     }
     let finding = "it is not the one that this build makes of result.json, and another build measured: write \
-                   it anew with touchstone report";
+                   it again with touchstone report";
     Check { what: REPORT, holds: None, finding: finding.to_owned() }
 }
 
@@ -349,8 +349,8 @@ impl Verification {
     pub fn verdict(&self) -> String {
         let class = self.class.name();
         match (self.refused, self.signer) {
-            (true, _) => "REFUSED: the result is not what it says it is".to_owned(),
-            (false, Signer::Known) => format!("The result is what it says it is, and it is {class}"),
+            (true, _) => "REFUSED: the result is not authentic".to_owned(),
+            (false, Signer::Known) => format!("The result is authentic, and it is {class}"),
             (false, Signer::Unknown) => format!(
                 "Nothing was changed since it was signed, and it is {class}; who signed it is unknown: name \
                  a key that you trust with --key"
@@ -445,7 +445,7 @@ mod tests {
         let key = seal(place.path(), None);
         assert_eq!((verified(None).signer, verified(Some(&key)).signer), (Signer::Unknown, Signer::Known));
         assert!(verified(None).verdict().contains("who signed it is unknown"));
-        assert!(verified(Some(&key)).verdict().starts_with("The result is what it says it is"));
+        assert!(verified(Some(&key)).verdict().starts_with("The result is authentic"));
     }
 
     #[test]

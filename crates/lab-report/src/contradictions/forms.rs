@@ -146,7 +146,7 @@ pub(super) fn of(result: &ResultFile) -> (Vec<Statement>, Vec<PageTable>) {
         add("run rules", &format!("{capital}."));
     }
     for (name, text) in told_in_workbook(result, &[]) {
-        if ["Verdict", "Beware"].contains(&name.as_str()) {
+        if ["Verdict", "Warning"].contains(&name.as_str()) {
             add("workbook", &text);
         }
     }
@@ -156,7 +156,7 @@ pub(super) fn of(result: &ResultFile) -> (Vec<Statement>, Vec<PageTable>) {
 /// The remarks on each mix in the table of the terminal and in the workbook: system, mix, run, remarks.
 pub(super) fn remarks(result: &ResultFile) -> Vec<(String, String, u64, Vec<String>)> {
     let mut all = Vec::new();
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         for mix in &series.mixes {
             let own = remarks_in_workbook(&series, mix).iter().map(|it| (*it).to_owned()).collect();
             all.push((series.title.clone(), mix.name.clone(), mix.run, own));

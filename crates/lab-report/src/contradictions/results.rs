@@ -107,7 +107,7 @@ pub(super) fn made(kind: &Kind, mut seed: u64) -> ResultFile {
     result
 }
 
-/// A source of chances.
+/// A source of random numbers.
 struct Dice(u64);
 
 impl Dice {

@@ -11,7 +11,7 @@ mean_us,p50_us,p95_us,p99_us,max_us,server_cpu_us_per_request,server_cpu_share,l
 generator_saturated,arrivals_per_second,due,never_started,service_p99_us,messages_per_second,first_message_p99_us,\
 message_gap_p99_us";
 
-/// The text.
+/// The result as CSV.
 pub fn csv(result: &ResultFile) -> String {
     let mut text = format!("{COLUMNS}\r\n");
     for system in &result.systems {

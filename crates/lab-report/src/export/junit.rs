@@ -19,7 +19,7 @@ enum TestOutcome {
     Failed(String),
 }
 
-/// The text.
+/// The result as a JUnit file.
 pub fn junit(result: &ResultFile) -> String {
     let audit = report::audit_outcomes(result);
     // Without the raw data: `touchstone verify` checks it, and a check that is left out is not a failure.
@@ -34,7 +34,7 @@ pub fn junit(result: &ResultFile) -> String {
         .map(|rule| (rule.name.to_owned(), 0.0, of_rule(rule)))
         .collect();
     write_suite(&mut text, "run rules", &result.started_at, &of_rules);
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         // Every run is listed: a failed run must not be hidden by the run that represents its mix.
         let name = |mix: &MixResult| match mix.run {
             1 => mix.name.clone(),

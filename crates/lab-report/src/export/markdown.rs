@@ -10,7 +10,7 @@ use touchstone_lab::result::{ConfigurationFile, LoadResult, ResultFile, RunsFigu
 use touchstone_lab::series;
 use touchstone_lab::warnings;
 
-/// The text.
+/// The result as Markdown.
 pub fn markdown(result: &ResultFile) -> String {
     let mut whole = result.clone();
     // For an incomplete run, or an old result without peaks, they are computed here.
@@ -76,7 +76,7 @@ fn peaks(text: &mut String, result: &ResultFile) -> std::fmt::Result {
          |---|---:|---:|---:|---:|---:|---:|---:|"
     )?;
     let mut rows: Vec<(f64, String)> = Vec::new();
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         let system = series.system;
         let interface = series.runs.first().map_or("", |mix| mix.interface.as_str());
         let Some(peak) = system.peaks.iter().find(|peak| peak.interface == interface) else {
@@ -166,7 +166,7 @@ fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
         result.command_line.iter().enumerate().map(|(index, word)| own_word(index, word)).collect();
     writeln!(text, "{}", of("command", &format!("`{}`", words.join(" "))))?;
     for warning in warnings::each_once(&result.warnings) {
-        writeln!(text, "{}", of("beware", &warning))?;
+        writeln!(text, "{}", of("warning", &warning))?;
     }
     Ok(())
 }

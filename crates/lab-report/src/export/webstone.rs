@@ -74,7 +74,7 @@ impl WebStone {
         self.errors as f64 / self.test_time_s
     }
 
-    /// Mbit a second.
+    /// The throughput in Mbit a second.
     pub fn throughput(&self) -> f64 {
         8.0 * self.bytes / (self.test_time_s * MEGABIT)
     }
@@ -84,12 +84,12 @@ impl WebStone {
         self.response_time_s.floor() / self.test_time_s
     }
 
-    /// Milliseconds.
+    /// The average response time in milliseconds.
     pub fn average_response_time(&self) -> f64 {
         1000.0 * self.response_time_s / self.connections as f64
     }
 
-    /// Per cent.
+    /// The share of errors in per cent.
     pub fn error_level(&self) -> f64 {
         100.0 * self.errors as f64 / self.connections as f64
     }
@@ -107,7 +107,7 @@ pub fn webstone(result: &ResultFile) -> String {
         result.suite.title, result.tool.version, result.started_at
     );
     text.push_str(comparable(&result.suite));
-    for series in touchstone_lab::series::of(result) {
+    for series in touchstone_lab::series::from_result(result) {
         for mix in &series.mixes {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "\n===== {}, {} =====", series.title, mix.name);

@@ -144,7 +144,7 @@ fn summary(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Res
     fit_systems(sheet, result)?;
     let mut spans = Vec::new();
     let mut row = 1;
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         let first = row;
         for mix in series.mixes.iter().take((ROWS_MAX - row.min(ROWS_MAX)) as usize) {
             summary_row(sheet, row, &series, mix, formats)?;
@@ -238,7 +238,7 @@ fn client_data(
     fit_systems(sheet, result)?;
     let mut of_peak = None;
     let mut row = 1;
-    for series in series::of(result) {
+    for series in series::from_result(result) {
         let best = series.peak();
         for mix in series.mixes.iter().copied() {
             let first = row;
@@ -332,7 +332,7 @@ pub(crate) fn told(result: &ResultFile, raw: &[RawMix]) -> Vec<(String, String)>
     rows.extend(result.disclosure.notes.iter().map(|note| ("Note".to_owned(), note.clone())));
     rows.extend(sentences(result, raw).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
     let warnings = warnings::each_once(&result.warnings);
-    rows.extend(warnings.into_iter().map(|warning| ("Beware".to_owned(), warning)));
+    rows.extend(warnings.into_iter().map(|warning| ("Warning".to_owned(), warning)));
     rows
 }
 
@@ -363,7 +363,8 @@ fn lines(text: &str, width: f64) -> f64 {
 /// The column of systems is as wide as the longest name, up to a limit.
 fn fit_systems(sheet: &mut Worksheet, result: &ResultFile) -> Result<(), XlsxError> {
     const WIDEST: f64 = 60.0;
-    let longest = series::of(result).iter().map(|series| series.title.chars().count()).max().unwrap_or(0);
+    let longest =
+        series::from_result(result).iter().map(|series| series.title.chars().count()).max().unwrap_or(0);
     sheet.set_column_width(0, (longest as f64 + 2.0).clamp(SUMMARY_COLUMNS[0].1, WIDEST))?;
     Ok(())
 }

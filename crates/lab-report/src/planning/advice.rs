@@ -38,7 +38,7 @@ pub(super) struct Situation<'a> {
 }
 
 /// All advice, the bottleneck's own first.
-pub(super) fn of(situation: &Situation<'_>) -> Vec<Advice> {
+pub(super) fn for_situation(situation: &Situation<'_>) -> Vec<Advice> {
     let mut advice = remedy(situation);
     advice.extend(accelerator(situation));
     advice
@@ -166,7 +166,7 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
     if let Some(us) = situation.assumed.accelerator_us {
         return Some((us, "as you said".to_owned()));
     }
-    let of_accelerator = acceleration::of(situation.result).into_iter().find_map(|it| {
+    let of_accelerator = acceleration::from_result(situation.result).into_iter().find_map(|it| {
         let peak = touchstone_lab::peaks::peak(it.accelerated)?;
         let with_origin = peak.server.as_ref()?.cpu_us_per_request;
         Some(with_origin - it.origin_at_peak()?.cpu_us_per_request).filter(|us| *us > 0.0)
@@ -197,7 +197,7 @@ fn measured_accelerators(situation: &Situation<'_>) -> Vec<Advice> {
             format!("{} times, {} requests/s, measured in this run", significant(factors.rate), rate(most));
         Some(change(&format!("{} in front", it.accelerated.title), gives, Some(most)))
     };
-    acceleration::of(situation.result).into_iter().filter(before).filter_map(row).collect()
+    acceleration::from_result(situation.result).into_iter().filter(before).filter_map(row).collect()
 }
 
 /// The accelerator on the same processors: a hit costs its own time, a miss that and the system's.

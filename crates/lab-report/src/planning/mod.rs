@@ -84,7 +84,7 @@ pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<P
     if is_open(result) {
         return Vec::new();
     }
-    let all = series::of(result);
+    let all = series::from_result(result);
     let rivals = all.iter().filter(|series| !series.system.is_limit);
     rivals.filter_map(|series| of_series(result, series, raw, assumed)).collect()
 }
@@ -102,9 +102,12 @@ fn of_series(
     let (bottleneck, usage) = bottleneck::of_series(series, raw)?;
     let points: Vec<(f64, f64)> =
         complete.iter().map(|mix| (mix.clients as f64, mix.requests_per_second)).collect();
-    let mva =
-        mva::of(&stations(system, &complete), result.suite.think_s_per_request(peak), &measured(&complete));
-    let advice = advice::of(&advice::Situation {
+    let mva = mva::solve(
+        &stations(system, &complete),
+        result.suite.think_s_per_request(peak),
+        &measured(&complete),
+    );
+    let advice = advice::for_situation(&advice::Situation {
         result,
         system,
         peak,
@@ -127,7 +130,7 @@ fn of_series(
             },
         ),
         bottleneck,
-        usl: usl::of(&points),
+        usl: usl::identify(&points),
         mva,
         users: users::table(peak.requests_per_second, assumed.requests_per_page, assumed.first_party_share),
         users_of_1997: users::users_of_1997(peak.requests_per_second * 600.0),

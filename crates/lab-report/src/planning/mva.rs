@@ -108,7 +108,7 @@ pub type Measured = (u32, f64, f64);
 
 /// The model of the measured loads: the stations' demands are from the monitor (utilisation / rate), the
 /// delay from the lightest load, where requests hardly queue.
-pub fn of(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome {
+pub fn solve(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome {
     let mut reasons = Vec::new();
     let demand: f64 = stations.iter().map(|station| station.demand_s).sum();
     if stations.is_empty() || demand <= 0.0 || !demand.is_finite() {
@@ -206,17 +206,17 @@ mod tests {
             .filter(|point| point.clients.is_power_of_two())
             .map(|point| (point.clients, point.rate, point.response_s))
             .collect();
-        let Outcome::Identified(model) = of(&stations, 0.0, &measured) else { panic!() };
+        let Outcome::Identified(model) = solve(&stations, 0.0, &measured) else { panic!() };
         assert!((model.delay_s - 0.002).abs() < 1e-12 && model.error < 1e-9);
         assert!((model.rate(32).unwrap() / measured[5].1 - 1.0).abs() < 1e-9);
         // A lock without effect on processor time: the rate remains 300.
         let locked: Vec<Measured> = measured.iter().map(|(n, rate, r)| (*n, rate.min(300.0), *r)).collect();
-        let Outcome::NotIdentified { reasons } = of(&stations, 0.0, &locked) else { panic!() };
+        let Outcome::NotIdentified { reasons } = solve(&stations, 0.0, &locked) else { panic!() };
         assert!(reasons[0].contains("differ from those measured"), "{reasons:?}");
-        let Outcome::NotIdentified { reasons } = of(&stations, 0.0, &measured[3..]) else { panic!() };
+        let Outcome::NotIdentified { reasons } = solve(&stations, 0.0, &measured[3..]) else { panic!() };
         assert!(reasons[0].contains("the lightest load was 8 clients"), "{reasons:?}");
-        assert!(matches!(of(&[], 0.0, &measured), Outcome::NotIdentified { .. }));
-        assert!(matches!(of(&stations, 0.0, &[]), Outcome::NotIdentified { .. }));
+        assert!(matches!(solve(&[], 0.0, &measured), Outcome::NotIdentified { .. }));
+        assert!(matches!(solve(&stations, 0.0, &[]), Outcome::NotIdentified { .. }));
     }
 
     proptest! {

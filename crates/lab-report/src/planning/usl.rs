@@ -96,7 +96,7 @@ fn slopes(load: f64, parameters: &[f64; 3]) -> [f64; 3] {
 }
 
 /// Fits the law to (load, rate).
-pub fn of(points: &[(f64, f64)]) -> Outcome {
+pub fn identify(points: &[(f64, f64)]) -> Outcome {
     let good: Vec<(f64, f64)> = points
         .iter()
         .copied()
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_golden_values_of_specsdm91_come_out() {
-        let Outcome::Identified(usl) = of(&SPECSDM91) else { panic!("{:?}", of(&SPECSDM91)) };
+        let Outcome::Identified(usl) = identify(&SPECSDM91) else { panic!("{:?}", identify(&SPECSDM91)) };
         assert!((usl.alpha.estimate - 0.027_728_5).abs() < 5e-7, "{usl:?}");
         assert!((usl.beta.estimate - 0.000_104_4).abs() < 5e-8, "{usl:?}");
         assert!((usl.gamma.estimate - 89.995).abs() < 5e-3, "{usl:?}");
@@ -214,14 +214,16 @@ mod tests {
     fn the_curves_of_1996_and_1997_are_not_identified_and_say_why() {
         // All points of one processor lie beyond saturation: gamma would be larger than that of two.
         for table in ["html-1p", "html-2p"] {
-            let Outcome::NotIdentified { reasons, fit } = of(&webstone(table)) else { panic!("{table}") };
+            let Outcome::NotIdentified { reasons, fit } = identify(&webstone(table)) else {
+                panic!("{table}")
+            };
             assert!(reasons[0].contains("gamma is not identified: the lightest load was 16"), "{reasons:?}");
             assert!(fit.is_some());
         }
         let four = [(12.0, 366.0), (24.0, 706.0), (48.0, 988.0), (96.0, 1072.0)];
-        let Outcome::NotIdentified { reasons, .. } = of(&four) else { panic!() };
+        let Outcome::NotIdentified { reasons, .. } = identify(&four) else { panic!() };
         assert!(reasons[0].contains("4 loads were measured, and 6 are needed"));
-        assert!(matches!(of(&[]), Outcome::NotIdentified { fit: None, .. }));
+        assert!(matches!(identify(&[]), Outcome::NotIdentified { fit: None, .. }));
     }
 
     #[test]
@@ -239,16 +241,16 @@ mod tests {
                 .map(|(i, (n, x))| (*n, x * if i % 2 == 0 { 1.01 } else { 0.99 }))
                 .collect()
         };
-        let Outcome::Identified(usl) = of(&noisy(curve_of(0.05, 0.0))) else { panic!() };
+        let Outcome::Identified(usl) = identify(&noisy(curve_of(0.05, 0.0))) else { panic!() };
         assert!(usl.peak_load().is_none() && (usl.ceiling().unwrap() - 2000.0).abs() < 200.0, "{usl:?}");
-        let Outcome::Identified(usl) = of(&noisy(curve_of(0.0, 0.0))) else { panic!() };
+        let Outcome::Identified(usl) = identify(&noisy(curve_of(0.0, 0.0))) else { panic!() };
         assert!(usl.ceiling().is_none() && usl.peak_load().is_none(), "{usl:?}");
     }
 
     #[test]
     fn a_shape_that_is_not_the_laws_is_not_believed() {
         let saw = [(1.0, 100.0), (2.0, 20.0), (4.0, 300.0), (8.0, 30.0), (16.0, 500.0), (32.0, 10.0)];
-        assert!(matches!(of(&saw), Outcome::NotIdentified { .. }));
+        assert!(matches!(identify(&saw), Outcome::NotIdentified { .. }));
     }
 
     proptest! {
@@ -261,7 +263,7 @@ mod tests {
             let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]
                 .map(|load| (load, curve(load, &[gamma, alpha, beta])))
                 .to_vec();
-            let Outcome::Identified(usl) = of(&points) else { panic!("{:?}", of(&points)) };
+            let Outcome::Identified(usl) = identify(&points) else { panic!("{:?}", identify(&points)) };
             prop_assert!((usl.gamma.estimate / gamma - 1.0).abs() < 1e-4, "{:?}", usl);
             prop_assert!((usl.alpha.estimate / alpha - 1.0).abs() < 1e-2, "{:?}", usl);
             prop_assert!((usl.beta.estimate / beta - 1.0).abs() < 1e-2, "{:?}", usl);
@@ -269,7 +271,7 @@ mod tests {
 
         #[test]
         fn no_data_panics(points in proptest::collection::vec((-1e6f64..1e6, -1e6f64..1e6), 0..12)) {
-            let _ = of(&points);
+            let _ = identify(&points);
         }
     }
 }

@@ -15,7 +15,7 @@ const CELL_LIMIT: usize = 60;
 
 /// The tables, for the verdict.
 pub(super) fn section(view: &View) -> Markup {
-    let all = acceleration::of(view.result);
+    let all = acceleration::from_result(view.result);
     if all.is_empty() {
         return html! {};
     }

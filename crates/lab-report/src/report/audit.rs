@@ -10,7 +10,7 @@ use super::words;
 use crate::audit::{Finding, MIX_CHECKS, little_clients, workload};
 use touchstone_lab::result::{MixResult, SuiteRecord};
 
-/// The section.
+/// The section of the audit.
 pub(super) fn section(view: &View) -> Markup {
     let suite = &view.result.suite;
     html! {

@@ -18,7 +18,7 @@ const DOTS_MAX: usize = 500;
 /// The smallest radius of a dot, pixels.
 const RADIUS_MIN: f64 = 2.0;
 
-/// The section.
+/// The section of fairness.
 pub(super) fn section(view: &View) -> Markup {
     html! {
         section aria-labelledby="fair" {

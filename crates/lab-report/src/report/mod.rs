@@ -26,7 +26,6 @@ mod figure;
 pub(crate) mod fixture;
 mod history;
 mod interval;
-mod judged;
 mod latency;
 #[cfg(test)]
 mod layout;
@@ -45,6 +44,7 @@ mod table;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod timeline;
 mod verdict_box;
 mod view;

@@ -8,7 +8,7 @@ use super::view::View;
 use super::words;
 use crate::answers::{self, Answer};
 
-/// The panel.
+/// The panel of questions and answers.
 pub(super) fn panel(view: &View) -> Markup {
     let answers = answers::of(view.result, view.plans);
     html! {

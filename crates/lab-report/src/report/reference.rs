@@ -74,7 +74,7 @@ fn title_of(report: &str) -> String {
 /// The run's peaks, each with those of its kind.
 fn peaks(result: &ResultFile) -> Markup {
     let all = reference::peaks();
-    let all_series = series::of(result);
+    let all_series = series::from_result(result);
     let parts: Vec<Part> = all_series
         .iter()
         .filter(|series| !series.system.is_limit)
@@ -133,7 +133,7 @@ fn beside(series: &Series<'_>, suite: &str, all: &[Peak]) -> Option<Part> {
 /// number.
 fn curves(result: &ResultFile) -> Markup {
     let Some(report) = reference::report("fasttrack-1996") else { return html! {} };
-    let all = series::of(result);
+    let all = series::from_result(result);
     let tables = report.tables.iter().filter(|table| table.columns.len() == 4);
     let write = |table: &reference::Table| {
         let is_alike = |series: &&Series<'_>| is_of_table(series, &result.suite.name, &table.title);

@@ -144,7 +144,7 @@ impl ClientScale {
         self.is_open
     }
 
-    /// What the numbers are.
+    /// The title: what the numbers are.
     pub(super) fn title(&self) -> &'static str {
         if self.is_open { "arrivals a second" } else { "virtual clients" }
     }
@@ -163,7 +163,7 @@ impl ClientScale {
         }
     }
 
-    /// How it is spaced.
+    /// The spacing of the numbers.
     pub(super) fn spacing(&self) -> Spacing {
         self.spacing
     }

@@ -9,7 +9,7 @@ use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{LatencyRecord, MixResult};
 
-/// The tables.
+/// The tables of streams.
 pub(super) fn section(view: &View) -> Markup {
     let some = |has: fn(&MixResult) -> bool| {
         view.systems.iter().any(|system| system.mixes.iter().any(|mix| has(mix)))

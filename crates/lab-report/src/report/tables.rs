@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 
-use super::judged;
 use super::number::{self, NOT_MEASURED};
 use super::table::{Part, Row, Table};
+use super::thresholds;
 use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{ClientRow, ErrorRecord, MixResult};
@@ -253,9 +253,9 @@ pub(super) fn errors(view: &View) -> Markup {
                      399 and as many bytes as it stated." }
             } @else {
                 (errors_table(view).write())
-                (judged::reasons(view))
+                (thresholds::reasons(view))
             }
-            (judged::thresholds(view))
+            (thresholds::thresholds(view))
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::planning::Plan;
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus};
 use touchstone_lab::verdict::{self, PeakBottleneck};
 
-/// The section.
+/// The section of the verdict.
 pub(super) fn section(view: &View) -> Markup {
     let held_back =
         |plan: &Plan| PeakBottleneck { title: plan.system.clone(), bottleneck: plan.bottleneck.clone() };

@@ -60,7 +60,7 @@ pub(super) struct SystemView<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Looks at a result.
+    /// Makes the view of a result.
     pub(super) fn new(result: &'a ResultFile, sources: &'a [Source], plans: &'a [Plan]) -> View<'a> {
         let labels = unique_labels(result);
         let mut systems: Vec<SystemView> = Vec::new();

@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use touchstone_lab::derived;
 use touchstone_lab::engine_seconds::{self, Second};
-use touchstone_lab::judged::ThresholdRecord;
 use touchstone_lab::latency::latency_record;
 use touchstone_lab::raw::{RawArrivals, RawClass, RawHistogram, RawInterval, RawMix};
 use touchstone_lab::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile, RunStatus};
 use touchstone_lab::saturation;
 use touchstone_lab::series;
 use touchstone_lab::statistics::{fairness, taint};
+use touchstone_lab::threshold_record::ThresholdRecord;
 use touchstone_load::Threshold;
 
 /// Figures are equal if they differ by less than this share: the loss of a text of decimal digits.

@@ -29,7 +29,7 @@ pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedL
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
 pub use system_selection::{PartState, SelectedSystem, SystemKind};
-pub use warnings::of as warnings_of;
+pub use warnings::from_result as warnings_of;
 
 use crate::placement::{self, PlacementOptions};
 use measure::{Ending, Measured, Measurement};
@@ -177,7 +177,7 @@ pub fn run_with(
     finished
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     prepared: Prepared,
     running: Vec<RunningSystem>,
@@ -558,7 +558,7 @@ impl<'a> Run<'a> {
             warnings: self.warnings.clone(),
         };
         result.spice = spice::rows(&result);
-        for warning in warnings::of(&result) {
+        for warning in warnings::from_result(&result) {
             warnings::add(&mut result.warnings, warning);
         }
         result

@@ -88,7 +88,7 @@ impl Origin {
         })
     }
 
-    /// A mix begins.
+    /// Called when a mix begins.
     pub(super) fn begin(&mut self) {
         self.cpu_s_before = self.cpu_s();
     }

@@ -2,7 +2,6 @@
 
 use super::measure::{Ending, Measured};
 use touchstone_lab::engine_seconds::{self, Second};
-use touchstone_lab::judged::ReasonRecord;
 use touchstone_lab::latency::{latency_record, mean_us};
 use touchstone_lab::loads;
 use touchstone_lab::raw::{RawArrivals, RawClass, RawMessages};
@@ -13,6 +12,7 @@ use touchstone_lab::result::{
 use touchstone_lab::saturation;
 use touchstone_lab::statistics::taint::{self, Sign};
 use touchstone_lab::suite::Mix;
+use touchstone_lab::threshold_record::ReasonRecord;
 use touchstone_load::{Arrivals, ErrorCounts, Interval, Outcome, Threshold};
 
 /// What a mix was measured on.

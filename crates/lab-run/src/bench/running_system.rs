@@ -243,7 +243,7 @@ impl RunningSystem {
         }
     }
 
-    /// A mix begins.
+    /// Called when a mix begins.
     pub(super) fn begin_mix(&mut self) {
         self.own_origin().into_iter().for_each(Origin::begin);
     }

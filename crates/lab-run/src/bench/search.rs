@@ -39,7 +39,7 @@ pub(super) fn mixes_at(rates: &[f64], clients: Option<&[usize]>, first: &Mix) ->
         Some([one]) => *one,
         Some(_) => {
             return Err(
-                "with --rate, --clients is one number: how many requests are under way at most".to_string()
+                "with --rate, --clients is one number: how many requests are active at most".to_string()
             );
         }
     };

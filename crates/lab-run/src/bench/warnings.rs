@@ -17,7 +17,7 @@ const STEAL_TOLERANCE: f64 = 0.05;
 const LEFT_MIN: f64 = 0.05;
 
 /// The warnings that follow from what was measured.
-pub fn of(result: &ResultFile) -> Vec<String> {
+pub fn from_result(result: &ResultFile) -> Vec<String> {
     let mut warnings = Vec::new();
     if result.machine.same_host {
         warnings.push("Load and server shared one machine: the figures are indicative.".to_string());
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn a_sound_result_has_only_the_warning_of_the_shared_machine() {
         let mut result = sample::result();
-        assert_eq!(of(&result), ["Load and server shared one machine: the figures are indicative."]);
+        assert_eq!(from_result(&result), ["Load and server shared one machine: the figures are indicative."]);
         result.machine.same_host = false;
-        assert!(of(&result).is_empty());
+        assert!(from_result(&result).is_empty());
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
              between systems, which took turns, suffer less.",
             "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
         ];
-        assert_eq!(of(&result), expected);
+        assert_eq!(from_result(&result), expected);
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         result.machine.same_host = false;
         let expected = "nginx 1.22.1, 4,000 arrivals/s: the rate was not carried: 30 % of 20,000 due \
                         requests had no valid answer and 6,000 were never started, as all 64 clients waited.";
-        assert_eq!(of(&result), [expected]);
+        assert_eq!(from_result(&result), [expected]);
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let mut result = sample::result();
         let second = EngineSecond { stood_still_s: Some(9.0), ..EngineSecond::default() };
         result.systems[0].mixes[1].taint = signs(&[second]);
-        let found = of(&result);
+        let found = from_result(&result);
         assert!(
             found.iter().any(|warning| warning.contains("4 clients: the load engine stood still for 9.00 s")),
             "{found:?}"
@@ -268,7 +268,7 @@ mod tests {
             mix.server.as_mut().unwrap().of_processors = true;
             mix.errors.bad_status = 1;
         }
-        let found = of(&result);
+        let found = from_result(&result);
         let begins = |text: &str| found.iter().filter(|warning| warning.starts_with(text)).count();
         assert_eq!(begins("touchstone 0.1.0, CGI: the kernel adds the time"), 1);
         assert_eq!(begins("touchstone 0.1.0, CGI, 4 clients: requests failed: 1 had a bad status."), 1);
@@ -282,10 +282,10 @@ mod tests {
         mix.think_time_s = 1.0;
         mix.requests_per_second = 3.9;
         mix.littles_law_clients = 0.1;
-        assert!(of(&result).is_empty());
+        assert!(from_result(&result).is_empty());
         result.systems[0].mixes[1].think_time_s = 0.5;
-        assert_eq!(of(&result).len(), 1);
+        assert_eq!(from_result(&result).len(), 1);
         result.systems[0].mixes[1].complete = false;
-        assert!(of(&result).is_empty());
+        assert!(from_result(&result).is_empty());
     }
 }

@@ -92,7 +92,7 @@ impl System {
             placement::allowed().map_err(|error| format!("its processors cannot be read: {error}"))?;
         let cpus = cpus.unwrap_or_else(|| allowed.clone());
         if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(format!("there is no processor {cpu} for it"));
+            return Err(format!("there is no processor {cpu} on this machine"));
         }
         let address = own_address();
         let failed = |error: io::Error| error.to_string();

@@ -29,7 +29,7 @@ pub struct MemoryReading {
 }
 
 impl MemoryReading {
-    /// Reads it.
+    /// Reads the state of the memory.
     pub fn take() -> MemoryReading {
         let file = |name: &str| fs::read_to_string(name).unwrap_or_default();
         parse(&file("/proc/meminfo"), &file("/proc/vmstat"))

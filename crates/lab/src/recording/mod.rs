@@ -79,7 +79,7 @@ pub struct Window<'a> {
 }
 
 impl Snapshot {
-    /// Takes one now.
+    /// Takes a reading now.
     pub fn take(start: Instant, mut tree: Option<&mut ProcessTree>) -> Snapshot {
         let before_s = seconds_of(ClockId::ThreadCPUTime);
         // The tree is read next to the clock: its times decide the processor time for each request.

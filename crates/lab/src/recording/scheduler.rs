@@ -30,9 +30,9 @@ pub struct DiskReading {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Time with at least one operation under way, milliseconds.
+    /// Time with at least one active operation, milliseconds.
     pub busy_ms: u64,
-    /// The same, counted once for each request that was under way: over busy time, the length of the queue.
+    /// The same, counted once for each request that was active: over busy time, the length of the queue.
     pub queued_ms: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct ControlGroupReading {
 }
 
 impl SchedulerReading {
-    /// Reads it.
+    /// Reads the counters of the scheduler.
     pub fn take() -> SchedulerReading {
         parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }

@@ -89,9 +89,9 @@ pub struct LinkUse {
 pub struct DiskUse {
     /// Its name.
     pub name: String,
-    /// Share of the time with at least one operation under way.
+    /// Share of the time with at least one active operation.
     pub busy: f64,
-    /// Requests under way, mean.
+    /// Active requests, mean.
     pub queue: f64,
     /// Bytes read a second.
     pub read_bytes_per_second: f64,

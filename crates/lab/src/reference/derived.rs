@@ -1,6 +1,6 @@
 //! Every figure that a report derived from others, computed again from the printed ones.
 
-use super::derive::{Cell, stated};
+use super::cells::{Cell, stated};
 use super::{Printed, Range};
 use serde::Serialize;
 

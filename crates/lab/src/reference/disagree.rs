@@ -3,7 +3,7 @@
 //! They show what an audit of a report finds, and they check our own sums: each is computed from the tables,
 //! so a wrong sum here fails as a wrong table does.
 
-use super::derive::{Cell, stated};
+use super::cells::{Cell, stated};
 use super::{Derived, LittleRow, derived, little, reports, static_classes};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Little's law on the rows of the reports: clients = rate x latency. Where the number of clients is printed
 //! it must be that; where it is not, a lab that added clients four at a time must show a multiple of four.
 
-use super::derive::{Cell, stated};
+use super::cells::{Cell, stated};
 use super::reports;
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ impl LittleRow {
     }
 }
 
-/// Every such row.
+/// Every printed row to which Little's law applies.
 pub fn little() -> Vec<LittleRow> {
     let mut rows = webstone();
     let compaq = |rate: Cell, latency: Cell, clients: f64| row(rate, latency, Some(clients));

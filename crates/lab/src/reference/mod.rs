@@ -6,7 +6,7 @@
 //! statements that do not agree with their inputs. The reports are a reference for runs
 //! (`touchstone report --reference`) and a test of this crate's own sums.
 
-mod derive;
+mod cells;
 mod derived;
 mod disagree;
 mod little;

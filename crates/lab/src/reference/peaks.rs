@@ -1,7 +1,7 @@
 //! The peaks of the reports: what each server reached with each kind of work. A run is compared with those of
 //! the same kind.
 
-use super::derive::{Cell, stated};
+use super::cells::{Cell, stated};
 use super::derived::webstone_peak;
 use serde::Serialize;
 

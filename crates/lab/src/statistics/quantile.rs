@@ -1,4 +1,5 @@
-//! Medians, and the interval of a percentile of one run: the order statistics that bound it.
+//! Medians and quantiles of values, the interval of a percentile of one run (the order statistics that bound
+//! it), and the quantile of the normal distribution.
 //!
 //! The number of values below the true quantile is binomial, whatever the distribution, so two ranks bound it
 //! without any assumption about its shape.

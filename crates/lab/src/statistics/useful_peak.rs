@@ -11,7 +11,7 @@ use super::quantile::measured_median;
 use crate::figures::{clients, milliseconds, percent};
 use serde::{Deserialize, Serialize};
 
-/// What people are content with.
+/// The criteria for a useful load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Criteria {
     /// The fewest runs.
@@ -92,7 +92,7 @@ pub struct UsefulPeak {
     pub loads: Vec<Load>,
 }
 
-/// Finds it. `None` of no runs.
+/// Finds the useful peak. `None`: there are no runs.
 pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
     let mut at: Vec<f64> = runs.iter().map(|run| run.load).collect();
     at.sort_by(f64::total_cmp);

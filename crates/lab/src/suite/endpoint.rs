@@ -78,7 +78,7 @@ impl Endpoints {
 }
 
 impl Endpoint {
-    /// Where its requests go.
+    /// The target of its requests.
     pub fn target(&self, run_parameters: &RunParameters<'_>, offer: TlsOffer) -> Target {
         let mut target = match (&run_parameters.tls_target, self.is_secure) {
             (Some(target), true) => target.clone(),

@@ -154,7 +154,7 @@ pub struct Suite {
 pub struct Mix {
     /// For example `16_clients`.
     pub name: String,
-    /// Virtual clients; of an open load the most that have a request under way.
+    /// Virtual clients; of an open load the most that have an active request.
     pub clients: usize,
     /// An open load: this number of requests, pages or sessions is sent each second, even if earlier ones are
     /// not answered.
@@ -171,7 +171,7 @@ pub struct Mix {
     pub delay_s: f64,
     /// The wait between an answer and the next request, or the next page.
     pub think_time_s: f64,
-    /// Whether all waits are the same, or of chance with that mean.
+    /// Whether all waits are the same, or random with that mean.
     pub think_spread: TimeSpread,
 }
 

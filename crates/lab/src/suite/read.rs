@@ -248,7 +248,7 @@ fn mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, DefinitionErro
         let mix = mix(table, shared)?;
         if mixes.iter().any(|other| other.name == mix.name) {
             return Err(
-                table.error(format!("the mix `{}` is there twice; give one another `name`", mix.name))
+                table.error(format!("the mix `{}` is defined twice; give one another `name`", mix.name))
             );
         }
         mixes.push(mix);
@@ -548,7 +548,7 @@ file_bytes = 1000
                 "file_bytes = 0\n",
                 "two.toml:19:14: `file_bytes` must be a whole number from 1 to 1073741824; it is 0",
             ),
-            ("name = \"LARGE\"", "name = \"SMALL\"", "two.toml:20:1: the class `SMALL` is there twice"),
+            ("name = \"LARGE\"", "name = \"SMALL\"", "two.toml:20:1: the class `SMALL` is defined twice"),
             (
                 "name = \"LARGE\"",
                 "name = \"../up\"",
@@ -558,7 +558,7 @@ file_bytes = 1000
             (
                 ", name = \"thinkers\"",
                 ", name = \"1_client\"",
-                "two.toml:5:27: the mix `1_client` is there twice; give one another `name`",
+                "two.toml:5:27: the mix `1_client` is defined twice; give one another `name`",
             ),
             ("[client]", "[klient]", "two.toml:1:1: the suite needs a [client]"),
             (

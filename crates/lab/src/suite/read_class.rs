@@ -1,5 +1,5 @@
-//! Reads one class of a workload: files of one size or of a spread of sizes, an interface's answers, requests
-//! that are spelt out, or a page or a session.
+//! Reads one class of a workload: files of one size or of a spread of sizes, an interface's answers, explicit
+//! requests, or a page or a session.
 
 use super::endpoint::Endpoint;
 use super::own_request::{OwnRequest, headers};
@@ -133,7 +133,7 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
 /// Paths that Touchstone answers itself, such as those of its check of visitors.
 const OWN_PATHS: &str = "/.touchstone/";
 
-/// Requests that are spelt out.
+/// Explicit requests.
 fn listed_requests(
     class: &Table<'_>,
     tables: &[Table<'_>],

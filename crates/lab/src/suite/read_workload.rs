@@ -84,7 +84,7 @@ fn interfaces_problem(parts: &[Part]) -> Option<String> {
             ));
         }
         if interfaces[..index].iter().any(|other| other.name == *name || other.path == interface.path) {
-            return Some(format!("`{name}`, or its path, is there twice"));
+            return Some(format!("`{name}`, or its path, is defined twice"));
         }
     }
     None
@@ -111,7 +111,7 @@ fn workload(
     for class_table in &table.tables("class")? {
         let (class, weight) = class(class_table, shared)?;
         if classes.iter().any(|other| other.name == class.name) {
-            return Err(class_table.error(format!("the class `{}` is there twice", class.name)));
+            return Err(class_table.error(format!("the class `{}` is defined twice", class.name)));
         }
         classes.push(class);
         weights.push(weight);
@@ -189,7 +189,7 @@ fn workload_problem(workload: &Workload) -> Option<String> {
 }
 
 impl Class {
-    /// Its requests that files answer, if they are spelt out.
+    /// Its requests that files answer, if they are explicit.
     pub(super) fn own_files(&self) -> impl Iterator<Item = &OwnRequest> {
         let requests = match &self.content {
             Content::Requests { requests, interface: None, .. } => &requests[..],
@@ -234,7 +234,7 @@ mod tests {
         let cases = [
             ("[\"static\"]", "`interfaces` names 2 to 100"),
             ("[\"static\", \"cgj\"]", "there is no interface `cgj`; did you mean `cgi`?"),
-            ("[\"static\", \"cgi\", \"cgi\"]", "`cgi`, or its path, is there twice"),
+            ("[\"static\", \"cgi\", \"cgi\"]", "`cgi`, or its path, is defined twice"),
             (short.as_str(), "`s` returns 5 bytes and `static` 6250"),
             ("[\"static\", \"/none.toml\"]", "definition of an interface, /none.toml"),
         ];

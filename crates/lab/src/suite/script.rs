@@ -32,7 +32,7 @@ fn data_file(table: &Table<'_>, directory: Option<&Path>) -> Result<DataPlan, De
     table.finish()?;
     let Some(directory) = directory else {
         return Err(
-            table.error_at(&file, "a data file lies beside the file of the suite: this suite has none")
+            table.error_at(&file, "a data file lies beside the file of the suite: this suite has no file")
         );
     };
     let place = Path::new(&file.value);

@@ -33,7 +33,7 @@ impl SessionFile {
         }
         root.finish()?;
         if read.requests.is_empty() {
-            return Err(root.error("there is no [[session]] in it"));
+            return Err(root.error("the file has no [[session]]"));
         }
         Ok(read)
     }

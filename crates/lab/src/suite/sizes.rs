@@ -162,8 +162,9 @@ fn between(points: &[(f64, f64)], percent: f64) -> f64 {
     low * (high / low).powf(along.clamp(0.0, 1.0))
 }
 
-/// The quantile function of the standard normal distribution, by bisection on its distribution function: it
-/// is used for a few files, once, so that speed does not matter.
+/// The quantile function of the standard normal distribution, by bisection on its distribution function: more
+/// exact than that of the statistics, because the sizes of files must not change with an approximation. It is
+/// used for a few files, once, so that speed does not matter.
 fn normal_quantile(probability: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {

@@ -1,5 +1,5 @@
 //! What the clients of a suite request: workloads of weighted classes, of files, of an interface's answers,
-//! of requests that are spelt out, or of pages.
+//! of explicit requests, or of pages.
 
 use super::endpoint::{Endpoint, Endpoints};
 use super::{Interface, Lengths, Order, OwnRequest, RunParameters};
@@ -66,7 +66,7 @@ pub enum Content {
         /// The number of bytes that the query requests, if the program accepts that.
         asked_bytes: Option<u64>,
     },
-    /// Requests that are spelt out, one at a time.
+    /// Explicit requests, one at a time.
     Requests {
         /// Which.
         requests: Vec<OwnRequest>,

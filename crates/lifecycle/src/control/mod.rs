@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_config::{ControlSocket, ServerConfig};
 
 pub use client::{AskError, ask, wait_for_end};
@@ -45,7 +45,7 @@ pub enum Request {
     /// Report the status.
     Status,
     /// Remove responses from the cache of programs and origins.
-    Purge(PurgeOrder),
+    Purge(PurgeRequest),
     /// Finish the running requests, then end.
     Stop,
 }
@@ -73,7 +73,7 @@ impl Request {
             Some("reopen-logs") => Ok(Request::ReopenLogs),
             Some("status") => Ok(Request::Status),
             Some("stop") => Ok(Request::Stop),
-            Some("purge") => PurgeOrder::from_json(&value).map(Request::Purge),
+            Some("purge") => PurgeRequest::from_json(&value).map(Request::Purge),
             Some("upgrade") => match &value["program"] {
                 Value::Null => Ok(Request::Upgrade(None)),
                 Value::String(program) if program.starts_with('/') => {

@@ -124,7 +124,7 @@ impl Successor {
         &self.program
     }
 
-    /// Stops it at once.
+    /// Stops the successor at once.
     pub fn end(&self) {
         // It may have ended by itself.
         let _ = self.child().kill();

@@ -1,12 +1,12 @@
 //! The check of a plan: errors are reported before the first byte is sent.
 //!
 //! [`Plan::check`] checks the plan itself (weights, lengths, paths, header fields) and, with
-//! [`crate::processors`], the machine on which it will run.
+//! [`crate::machine`], the machine on which it will run.
 
+use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
 use crate::messages::MessageForm;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::portion::Portion;
-use crate::processors::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
 use crate::request::compile;
 use crate::target::HttpVersion;
 use crate::target::Target;

@@ -1,6 +1,6 @@
 use super::*;
+use crate::machine::allowed_cores;
 use crate::plan::{Recorded, Session, TimeSpread};
-use crate::processors::allowed_cores;
 use crate::stages::Stage;
 use crate::target::TlsTarget;
 

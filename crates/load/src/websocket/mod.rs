@@ -40,7 +40,7 @@ impl WrongFrame {
         WrongFrame::InvalidCloseCode,
     ];
 
-    /// The index for [`WrongFrame::at`].
+    /// The index of this fault in [`WrongFrame::at`].
     pub(crate) fn place(self) -> usize {
         self as usize
     }
@@ -88,7 +88,7 @@ impl WrongHandshake {
         WrongHandshake::Protocol,
     ];
 
-    /// The index for [`WrongHandshake::at`].
+    /// The index of this fault in [`WrongHandshake::at`].
     pub(crate) fn place(self) -> usize {
         self as usize
     }

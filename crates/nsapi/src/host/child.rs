@@ -60,7 +60,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(one(format!("the socket cannot be listened on: {error}"))),
+            Err(error) => return Err(one(format!("cannot listen on the socket: {error}"))),
         }
     }
 }

@@ -103,7 +103,7 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// A copy.
+    /// Copies a request into the form that is sent.
     pub fn of(host_request: &HostRequest<'_>) -> OwnedRequest {
         let owned = |bytes: &[u8]| bytes.to_vec();
         let cipher = host_request.tls.map_or(&b""[..], |tls| tls.cipher);
@@ -165,7 +165,7 @@ impl OwnedRequest {
         })
     }
 
-    /// As bytes.
+    /// Encodes it as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out(Vec::with_capacity(1024));
         self.texts.iter().for_each(|text| out.bytes(text));

@@ -75,7 +75,7 @@ impl Workers {
         self.pool.lock().hanging -= 1;
     }
 
-    /// Threads that hang.
+    /// The number of threads that hang.
     pub fn hanging(&self) -> usize {
         usize::try_from(self.pool.lock().hanging).unwrap_or(0)
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use touchstone_expression::{Condition, Fact};
 
-use super::message_form::FIELD;
+use super::message_socket::FIELD;
 use super::settings::{AccessLogConfig, LogDestination};
 use super::writer::{Message, Output, Problems, Writer, count_lines};
 use crate::log_line::{LineFormat, LogClock, append_journal_fields, largest_line};

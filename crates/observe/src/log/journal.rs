@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::message_form::{FIELD, Lost, connect, is_full, send_each};
+use super::message_socket::{FIELD, Lost, connect, is_full, send_each};
 use super::settings::LogIdentity;
 
 /// The journal.

@@ -1,11 +1,11 @@
 //! Destinations that accept messages instead of lines: syslog servers and the journal.
 //!
-//! Lines have the same form as in a file, each with its end. Fields may follow a line, see `message_form`.
+//! Lines have the same form as in a file, each with its end. Fields may follow a line, see `message_socket`.
 
 use std::io;
 
 use super::journal::Journal;
-use super::message_form::Lost;
+use super::message_socket::Lost;
 use super::settings::{LogDestination, LogIdentity};
 use super::syslog::Syslog;
 

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-use super::message_form::{FIELD, Lost, SEND_TIMEOUT, connect, is_full, send_each};
+use super::message_socket::{FIELD, Lost, SEND_TIMEOUT, connect, is_full, send_each};
 use super::settings::{LogIdentity, SyslogServer};
 use crate::log_line::LogClock;
 

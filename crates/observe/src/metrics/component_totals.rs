@@ -16,7 +16,7 @@ pub struct ComponentTotals {
     pub component: String,
     /// Requests that were passed to it.
     pub requests: u64,
-    /// Requests under way.
+    /// Active requests.
     pub busy: u64,
     /// Instances that were made.
     pub made: u64,

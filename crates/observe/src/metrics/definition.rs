@@ -1,7 +1,8 @@
-//! The table of every metric: its name, kind, meaning and labels, and how it is read.
+//! The metrics of the core server: their names, kinds, meanings and labels, and how they are read.
 //!
-//! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a
-//! new metric is one new entry.
+//! The metrics of programs, streams, WebDAV, logins and so on are in the modules `*_metrics`;
+//! [`definitions`](super::definitions) joins all tables. Each metric is defined once. The exposition and the
+//! page of the book are made from these tables, so a new metric is one new entry.
 
 use touchstone_handler::answer::CacheResult;
 use touchstone_proxy::{FailureLabel, State, TIME_BOUNDS_S};
@@ -31,7 +32,7 @@ fn each_origin(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&Orig
     }
 }
 
-/// Every metric, in the order of the exposition.
+/// The metrics of the core server, in the order of the exposition.
 pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_build",

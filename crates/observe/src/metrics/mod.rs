@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A core writes its counters without locks and without sharing a cache line. A reader reads and adds up the
-//! counters of all cores. The table in `definition` defines every metric once.
+//! counters of all cores. The tables that [`definitions`] joins define every metric once.
 //!
 //! | module | |
 //! |---|---|
@@ -29,8 +29,9 @@
 //! | `process` | the values that the kernel reports |
 //! | `totals` | the sums of all counts |
 //! | `metric` | the definition of a metric |
-//! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
-//! `acme_metrics`, `stream_metrics`, `webdav_metrics`, `login_metrics`, `crawler_metrics` | every metric |
+//! | `definition` | the metrics of the core server |
+//! | `servlet_metrics`, `python_metrics`, `component_metrics`, `acme_metrics`, `stream_metrics`,
+//! `webdav_metrics`, `login_metrics`, `crawler_metrics` | the metrics of these parts |
 //! | `exposition`, `documentation` | the metrics as text for machines and for readers |
 
 mod acme_counts;

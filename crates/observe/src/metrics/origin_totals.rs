@@ -31,7 +31,7 @@ pub struct OriginTotals {
     pub broken_bodies: u64,
     /// How often it was ejected.
     pub ejections: u64,
-    /// Requests under way.
+    /// Active requests.
     pub under_way: u64,
     /// Connections opened.
     pub opened: u64,

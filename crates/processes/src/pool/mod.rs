@@ -106,7 +106,7 @@ impl Pools {
 }
 
 impl Pool {
-    /// Where its processes listen.
+    /// The socket on which its processes listen.
     pub fn socket(&self) -> &Path {
         &self.socket
     }

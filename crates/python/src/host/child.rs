@@ -62,7 +62,7 @@ struct Output {
 }
 
 impl WorkerProcess {
-    /// Starts one.
+    /// Starts a worker process.
     pub fn start(
         settings: &RouteSettings,
         interpreter: &Interpreter,

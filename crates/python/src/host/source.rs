@@ -32,7 +32,7 @@ pub fn write_get(out: &mut Vec<u8>, get: &PlainGet<'_>) {
     request::write(out, &request_head, get.fields());
 }
 
-/// Writes any request.
+/// Writes a request in the form that workers read.
 pub fn write(out: &mut Vec<u8>, request: &Request, has_body: bool, may_switch: bool) {
     let is_https = request.is_https();
     let client = request.internet_client().map(|client| IpText::of(client.ip()));

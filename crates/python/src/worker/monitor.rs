@@ -40,7 +40,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts it.
+    /// Starts the monitor.
     pub fn start(hub: &Arc<Hub>, duty: impl MonitorCheck) -> Arc<Monitor> {
         let monitor = Arc::new(Monitor::default());
         let (of_thread, hub) = (monitor.clone(), hub.clone());

@@ -54,7 +54,7 @@ impl Connection {
     /// Migrates to the worker of its core.
     pub(super) fn migrate(self) {
         let (core, transport, mut entries) = self.into_entries();
-        entries.number = entries.number.given();
+        entries.number = entries.number.assigned();
         let Transport::Plain(socket) = transport else { return };
         // If the event loop does not release the socket, the connection ends here.
         let Some(socket) = socket.into_descriptor() else { return };

@@ -27,7 +27,7 @@ pub fn send(core: &Rc<Core>, socket: OwnedFd, left: CoreEntries) {
         None => Some(WorkerOrder::Arrive(arrival)),
     };
     if let Some(WorkerOrder::Arrive(arrival)) = refused {
-        handle_report(core, arrival.back());
+        handle_report(core, arrival.return_connection());
     }
 }
 

@@ -99,7 +99,7 @@ impl Thread {
         let place = arrival.place;
         let data = EventData::new_u64(place as u64);
         if self.is_ending || epoll::add(&self.epoll, &arrival.socket, data, OF_CONNECTIONS).is_err() {
-            return self.link.report(arrival.back());
+            return self.link.report(arrival.return_connection());
         }
         let Arrival { socket, peer, listener, requests, number, .. } = arrival;
         let connection =
@@ -211,7 +211,7 @@ impl Thread {
         }
         for order in self.link.close() {
             if let WorkerOrder::Arrive(arrival) = order {
-                self.link.report(arrival.back());
+                self.link.report(arrival.return_connection());
             }
         }
         self.core.note_tick(false, [0; 4]);

@@ -1,4 +1,4 @@
-//! The part of a connection that its streams use. `connection_life` runs it.
+//! The part of a connection that its streams use. `connection_task` runs it.
 //!
 //! A connection whose client breaks the protocol is closed with the code of the error (RFC 9114 section 8).
 
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Its number.
+    /// The number of the connection.
     pub fn number(&self) -> u64 {
         let mut number = self.number.get();
         let value = number.get();

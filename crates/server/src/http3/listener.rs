@@ -28,7 +28,7 @@ pub struct Listener {
     pub stopped: Notify,
     /// True once connections must end after the answers to their requests.
     leave: watch::Sender<bool>,
-    /// Handshakes under way with clients whose addresses are not validated.
+    /// Active handshakes with clients whose addresses are not validated.
     unvalidated: Rc<Cell<usize>>,
     /// The fields of the request that is being read; valid until the next wait.
     pub fields: RefCell<FieldList>,
@@ -42,7 +42,7 @@ struct Sections {
 }
 
 impl Listener {
-    /// Before its first connection.
+    /// A listener without connections.
     pub fn new(core: Rc<Core>, configured: SocketAddr, endpoint: Endpoint) -> Listener {
         Listener {
             core,
@@ -93,7 +93,7 @@ impl Listener {
     }
 }
 
-/// A handshake under way with a client whose address is not validated.
+/// An active handshake with a client whose address is not validated.
 pub struct Handshake {
     count: Rc<Cell<usize>>,
 }

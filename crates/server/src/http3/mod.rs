@@ -7,18 +7,18 @@
 //!
 //! Each core has its own UDP socket on every address, and the kernel delivers the packets of its connections
 //! to it: the first byte of each connection identifier that the server chooses encodes the core, and a filter
-//! in the kernel reads it ([`socket`]). So a connection stays on its core even if its client moves to another
-//! address, cores share only keys, and a request is answered from the cache of its core.
+//! in the kernel reads it ([`packet_steering`]). So a connection stays on its core even if its client moves
+//! to another address, cores share only keys, and a request is answered from the cache of its core.
 //!
 //! | module | |
 //! |---|---|
-//! | `socket`, `sockets` | sockets, and the distribution of packets to them |
+//! | `packet_steering`, `process_sockets` | sockets, and the distribution of packets to them |
 //! | `connection_id` | connection identifiers that encode their core |
 //! | `secrets` | the keys that all cores share |
 //! | `transport` | the limits of QUIC connections |
-//! | `listeners` | a core's part of all addresses: new connections, address validation |
+//! | `core_listeners` | a core's part of all addresses: new connections, address validation |
 //! | `listener` | its part of one address |
-//! | `connection_life` | a connection: its handshake, its streams, its end |
+//! | `connection_task` | a connection: its handshake, its streams, its end |
 //! | `connection` | the part of a connection that its streams use |
 //! | `request`, `body`, `response` | one request, both directions |
 //! | `stream` | code for both directions |
@@ -26,17 +26,17 @@
 mod body;
 mod connection;
 mod connection_id;
-mod connection_life;
+mod connection_task;
+mod core_listeners;
 mod listener;
-mod listeners;
+mod packet_steering;
+mod process_sockets;
 mod request;
 mod response;
 mod secrets;
-mod socket;
-mod sockets;
 mod stream;
 mod transport;
 
-pub use listeners::Listeners;
+pub use core_listeners::Listeners;
+pub use process_sockets::{CoreSockets, Opened, Sockets};
 pub use secrets::Secrets;
-pub use sockets::{CoreSockets, Opened, Sockets};

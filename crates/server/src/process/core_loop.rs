@@ -29,7 +29,7 @@ use touchstone_exchange::core::clock::{TICK, Ticker};
 use touchstone_exchange::core::connection_count::ConnectionCount;
 use touchstone_exchange::core::memory;
 use touchstone_exchange::core::parking::Parking;
-use touchstone_exchange::core::worker::{Worker, WorkerSeed};
+use touchstone_exchange::core::worker::{CallerThread, WorkerSeed};
 use touchstone_exchange::steps::{OWN_REQUESTS, begin_early};
 
 /// After a stop began: how long an idle persistent connection may still send a request.
@@ -112,7 +112,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     let CoreSeed { index, snapshot, sockets, access_log, error_log, connections, .. } = seed;
     let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
     let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics, OWN_REQUESTS);
-    core.worker = Some(Worker::new(seed.worker));
+    core.worker = Some(CallerThread::new(seed.worker));
     core.parking = Some(Parking::new()?);
     let core = Rc::new(core);
     let streams = CoreStreams::new(CoreParts {

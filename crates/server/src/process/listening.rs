@@ -80,12 +80,12 @@ impl Listening {
         }
         let mut added = Added { addresses: Vec::new(), shares: (0..cores).map(|_| Vec::new()).collect() };
         for (configured, sockets) in new.into_iter().zip(found) {
-            let told = |error: io::Error| StartError(format!("cannot listen on {configured}: {error}"));
+            let bind_error = |error: io::Error| StartError(format!("cannot listen on {configured}: {error}"));
             let address = match sockets.is_empty() {
                 true => self.bind(configured, cores, rights)?,
-                false => adopt(configured, &sockets, cores).map_err(told)?,
+                false => adopt(configured, &sockets, cores).map_err(bind_error)?,
             };
-            address.share_out(&mut added.shares).map_err(told)?;
+            address.share_out(&mut added.shares).map_err(bind_error)?;
             added.addresses.push(address);
         }
         Ok(added)
@@ -167,10 +167,11 @@ impl Listening {
         match address {
             ListenAddress::Ip(address) => self.bind_ip(address, cores),
             ListenAddress::Unix(name) => {
-                let told = |problem: String| StartError(format!("cannot listen on {address}: {problem}"));
+                let bind_error =
+                    |problem: String| StartError(format!("cannot listen on {address}: {problem}"));
                 let rights =
-                    rights.get(&address).ok_or_else(|| told("its rights are unknown".to_string()))?;
-                let socket = unix_socket::listen(name, *rights).map_err(told)?;
+                    rights.get(&address).ok_or_else(|| bind_error("its rights are unknown".to_string()))?;
+                let socket = unix_socket::listen(name, *rights).map_err(bind_error)?;
                 let file = name.path().and_then(unix_socket::identity);
                 let sockets = vec![socket];
                 Ok(Address { configured: address, bound: address, lent: false, sockets, file })

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_accelerator::layer::CachedRoute;
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_admin::connection_info::CoreSessions;
 use touchstone_admin::{ControlFunction, Sources};
 use touchstone_config::ListenAddress;
@@ -47,7 +47,7 @@ impl OperatorView {
         Arc::new(OperatorView { metrics, state: Mutex::default() })
     }
 
-    /// A core has started.
+    /// Adds a core that has started.
     pub fn add_core(&self, orders: UnboundedSender<CoreOrder>) {
         self.state().orders.push(orders);
     }
@@ -86,7 +86,7 @@ impl OperatorView {
 
     /// Removes responses from the cache before programs and origins; returns how many. `None`: no route has a
     /// cache.
-    pub fn purge(&self, order: &PurgeOrder) -> Option<usize> {
+    pub fn purge(&self, order: &PurgeRequest) -> Option<usize> {
         let routes = self.state().cached_routes.clone();
         (!routes.is_empty()).then(|| order.carry_out(&routes))
     }

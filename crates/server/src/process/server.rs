@@ -257,7 +257,7 @@ impl Server {
         view.show(&snapshot);
         if let Some(predecessor) = &predecessor {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
-            error_log.info("took over from the process before");
+            error_log.info("took over from the previous process");
             if let Err(problem) = admin.reconfigure(&snapshot.config) {
                 error_log.error(problem);
             }
@@ -348,7 +348,7 @@ impl Privileged {
     /// Changes to the user of `[server] user`. All else is opened with that user's rights.
     fn drop_rights(self, config: &Config) -> Result<Opened, StartError> {
         if let Some(account) = &self.account {
-            account.become_it().map_err(StartError)?;
+            account.switch_user().map_err(StartError)?;
         }
         if config.server.no_new_privileges {
             privileges::set_no_new_privileges().map_err(StartError)?;

@@ -15,7 +15,7 @@ pub struct StreamServer {
 }
 
 impl StreamServer {
-    /// Those of this core.
+    /// The functions of this core for streams.
     pub fn of_core(core: &Rc<Core>) -> Rc<dyn Server> {
         Rc::new(StreamServer { core: Rc::downgrade(core) })
     }

@@ -3,7 +3,7 @@
 //!
 //! Each core of the server has one connection to the child, a Unix socket, on which all its requests are sent
 //! as frames; frames that are sent at the same time cost one write and one read. In the child a request has
-//! the same form as in the server. The child itself is the module `host`.
+//! the same form as in the server. The child itself is the module `host_process`.
 
 mod child;
 mod link;

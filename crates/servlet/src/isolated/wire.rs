@@ -113,7 +113,7 @@ impl Flags {
     }
 
     /// The flags of a byte.
-    pub fn of(byte: u8) -> Flags {
+    pub fn from_byte(byte: u8) -> Flags {
         Flags { has_body: byte & 1 != 0, is_body_requested: byte & 2 != 0 }
     }
 }
@@ -247,6 +247,6 @@ mod tests {
         bytes[4] = b'?';
         assert_eq!(parse(&bytes), Parsed::Wrong);
         assert_eq!(parse(&[255, 255, 255, 255, b'T', 0, 0, 0, 0]), Parsed::Wrong);
-        assert_eq!(Flags::of(Flags { has_body: true, is_body_requested: false }.byte()).byte(), 1);
+        assert_eq!(Flags::from_byte(Flags { has_body: true, is_body_requested: false }.byte()).byte(), 1);
     }
 }

@@ -336,7 +336,7 @@ impl Parser<'_> {
         Some(Kind::Function { name: name.unwrap_or_default(), function, is_default })
     }
 
-    /// Parameters and body.
+    /// Parses the parameters and the body of a function.
     pub(super) fn function_rest(&mut self) -> Option<Rc<Function>> {
         let parameters = self.parameters()?;
         let body = self.deeper(|parser| parser.block())?;

@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
         let has_function = scenarios.iter().any(|scenario| interpreter.global(&scenario.function).is_some());
         return Err(if has_function {
             let notes = interpreter.notes.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
-            format!("no request of it can be imported ({notes})")
+            format!("no request of the file can be imported ({notes})")
         } else {
             "there is no `export default function` in it, and no scenario with another".to_string()
         });

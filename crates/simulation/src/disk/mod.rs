@@ -13,7 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_accelerator::disk::{Disk, Steps, open_stepped};
 use touchstone_accelerator::rules::storing::Terms;
-use touchstone_accelerator::store::{Fetching, NewObject, Object, Purge, PurgeMode, Store, Tier, hash_of};
+use touchstone_accelerator::store::{
+    Fetching, NewObject, Object, PurgeMode, PurgeScope, Store, Tier, hash_of,
+};
 
 use crate::random;
 use crate::wire::{is_pattern, pattern};
@@ -25,7 +27,7 @@ const MOST_BODY_BYTES: usize = 12_000;
 const KEYS: u64 = 10;
 const VARIANTS: u64 = 2;
 
-/// One run.
+/// Runs one simulation.
 pub fn run() {
     let mut run = DiskRun::new();
     for _ in 0..random::between(20, 250) {
@@ -267,20 +269,23 @@ impl DiskRun {
     fn purge(&mut self) {
         let name = name();
         let key = key(name);
-        let (purge, matches_purge): (Purge, Box<dyn Fn(ResponseName) -> bool>) = match random::below(12) {
-            0..=5 => (Purge::Key(key), Box::new(move |other| other.0 == name.0)),
-            6 | 7 => (Purge::Tag(tag(name).into_bytes()), Box::new(move |other| tag(other) == tag(name))),
+        let (purge, matches_purge): (PurgeScope, Box<dyn Fn(ResponseName) -> bool>) = match random::below(12)
+        {
+            0..=5 => (PurgeScope::Key(key), Box::new(move |other| other.0 == name.0)),
+            6 | 7 => {
+                (PurgeScope::Tag(tag(name).into_bytes()), Box::new(move |other| tag(other) == tag(name)))
+            }
             8 => {
                 let prefix = key[..10].to_vec();
                 let beginning = prefix.clone();
-                (Purge::Prefix(prefix), Box::new(move |other| self::key(other).starts_with(&beginning)))
+                (PurgeScope::Prefix(prefix), Box::new(move |other| self::key(other).starts_with(&beginning)))
             }
-            9 => (Purge::Space(7 + name.0 % 2), Box::new(move |other| other.0 % 2 == name.0 % 2)),
+            9 => (PurgeScope::Space(7 + name.0 % 2), Box::new(move |other| other.0 % 2 == name.0 % 2)),
             10 => {
                 let path = format!("/{}", name.0).into_bytes();
-                (Purge::Path { path, is_prefix: false }, Box::new(move |other| other.0 == name.0))
+                (PurgeScope::Path { path, is_prefix: false }, Box::new(move |other| other.0 == name.0))
             }
-            _ => (Purge::All, Box::new(|_| true)),
+            _ => (PurgeScope::All, Box::new(|_| true)),
         };
         random::note(|| format!("purge {purge:?}"));
         self.serving.store.purge(&purge, PurgeMode::Remove);

@@ -39,7 +39,7 @@ const QUIET_TIME: Duration = Duration::from_secs(80);
 /// The time within which a mix without faults must end.
 const MIX_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One run.
+/// Runs one simulation.
 pub fn run() {
     let run = FleetRun::new();
     run.run_with_faults();

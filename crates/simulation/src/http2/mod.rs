@@ -22,7 +22,7 @@ const MOST_TURNS: u64 = 400;
 /// The maximum number of turns with open windows until all requests are answered.
 const MOST_FINAL_TURNS: u64 = 20_000;
 
-/// One run.
+/// Runs one simulation.
 pub fn run() {
     let is_changed = random::one_in(8);
     let limits = limits();

@@ -62,7 +62,7 @@ pub struct SiteRules {
     has_cors: bool,
     has_nonces: bool,
     /// Programs and origins receive the places of clients.
-    places: Option<Arc<GeoIp>>,
+    geoip: Option<Arc<GeoIp>>,
     /// Errors of programs and origins get pages of the site.
     intercepts_errors: bool,
     /// How answers are delivered, if the configuration has such keys.
@@ -269,7 +269,7 @@ impl SiteRules {
             route_policies,
             has_cors,
             has_nonces,
-            places: access.geoip_for_programs(),
+            geoip: access.geoip_for_programs(),
             intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
             deliveries,
             fields,
@@ -407,7 +407,7 @@ impl SiteRules {
             && route.try_files.is_empty()
             && middleware.is_empty()
             && !cache.as_ref().is_some_and(|cache| cache.policy.has_variables())
-            && self.places.is_none()
+            && self.geoip.is_none()
             && self.authority_of(Some(route)).is_none()
             && self.login_of(Some(route)).is_none()
             && self.crawlers_of(Some(route)).is_none()
@@ -589,8 +589,8 @@ impl SiteRules {
     }
 
     /// Adds the places of clients to requests for programs and origins.
-    pub fn places(&self) -> Option<&GeoIp> {
-        self.places.as_deref()
+    pub fn geoip(&self) -> Option<&GeoIp> {
+        self.geoip.as_deref()
     }
 
     /// Whether the programs of a route get a nonce.

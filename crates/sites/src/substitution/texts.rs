@@ -48,7 +48,7 @@ impl Texts {
         Ok(Texts { searcher, texts, longest, once, ignore_case })
     }
 
-    /// Begins a body.
+    /// Begins the replacement in a body.
     pub fn begin(&self) -> Replacing<'_> {
         Replacing { texts: self, held: Vec::new(), used: 0 }
     }
@@ -72,7 +72,7 @@ impl Replacing<'_> {
         }
     }
 
-    /// The body has ended.
+    /// Called at the end of the body.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let buffer = std::mem::take(&mut self.held);
         self.replace(&buffer, true, out);

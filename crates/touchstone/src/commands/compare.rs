@@ -192,7 +192,7 @@ fn gated(arguments: &Arguments, against: &str) -> Result<Vec<Entry>, String> {
         });
     }
     if found.is_empty() {
-        return Err(format!("nothing was measured of which {against} was measured as well"));
+        return Err(format!("no mix of {} was measured on {against} too", path.display()));
     }
     if let Some(path) = &arguments.history {
         found.iter().try_for_each(|entry| history::append(path, entry))?;

@@ -15,11 +15,12 @@ use touchstone_lab_run::limit::{
     DEFAULT_PAGE_BYTES, LimitError, LimitOptions, LimitReport, LimitServer, READY, RequestLimit, measure,
 };
 
-/// Measure this machine's limits: the best that any server could do.
-///
-/// One server does the minimum: it receives, and sends one fixed answer. The load engine drives it from
-/// another processor, on kept connections and with a new connection for every request. The cost of starting a
-/// program for each request, as CGI does, is measured too.
+/// The help after the options.
+pub const AFTER_HELP: &str = "The measured server does the minimum: it receives, and sends one fixed \
+    answer. The load engine drives it from another processor, on kept connections and with a new connection \
+    for every request. The cost of starting a program for each request, as CGI does, is measured too.";
+
+/// The arguments of `touchstone limit`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Size of the page in bytes
@@ -176,14 +177,14 @@ mod tests {
             kept: requests(4.5, 201_234.0),
             new: requests(10.25, 90_000.0),
             spawn: SpawnLimit { program: "/bin/true".to_string(), us_per_spawn: 850.0, spawns: 3000 },
-            warnings: vec!["Beware.".to_string()],
+            warnings: vec!["A warning.".to_string()],
         };
         let text = text(&report);
         for line in [
             "requests on kept connections                    4.50             222,222\n",
             "programs started and read (CGI)                  850               1,176\n",
             "Medians of 3 rounds, the server on processor 0",
-            "201,234 requests a second on kept connections, 90,000 on new ones.\nBeware.\n",
+            "201,234 requests a second on kept connections, 90,000 on new ones.\nA warning.\n",
         ] {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
         }

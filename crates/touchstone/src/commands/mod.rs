@@ -64,6 +64,7 @@ pub enum Command {
     /// Stop a running server after it has finished its requests
     Stop(stop::Arguments),
     /// Load a URL, or a list of them, with virtual clients and print the figures
+    #[command(after_help = load::AFTER_HELP)]
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(Box<bench::Arguments>),
@@ -89,6 +90,7 @@ pub enum Command {
     /// List the systems that suites can be run against
     Systems(systems::Arguments),
     /// Measure the best result that this machine's kernel allows
+    #[command(after_help = limit::AFTER_HELP)]
     Limit(limit::Arguments),
     /// Print the JSON schema of the configuration, for editors
     Schema(schema::Arguments),

@@ -1,6 +1,6 @@
 //! `touchstone purge`: removes stored responses from a running server's accelerator.
 
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_lifecycle::control::Request;
 
 use super::running_server::{PATIENCE, Target};
@@ -36,19 +36,19 @@ pub(crate) struct Arguments {
 
 /// Purges, and prints the number of responses.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
-    let mut said: Vec<(&str, String)> = Vec::new();
+    let mut parameters: Vec<(&str, String)> = Vec::new();
     let given = [("url", &arguments.url), ("prefix", &arguments.prefix), ("tag", &arguments.tag)];
-    said.extend(given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
-    said.extend(arguments.all.then(|| ("all", "1".to_string())));
-    said.extend(arguments.soft.then(|| ("soft", "1".to_string())));
-    let order = match PurgeOrder::parse(&said) {
-        Ok(order) => order,
+    parameters.extend(given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    parameters.extend(arguments.all.then(|| ("all", "1".to_string())));
+    parameters.extend(arguments.soft.then(|| ("soft", "1".to_string())));
+    let purge = match PurgeRequest::parse(&parameters) {
+        Ok(purge) => purge,
         Err(problem) => {
             eprintln!("touchstone purge: {problem}");
             return Exit::Usage;
         }
     };
-    match arguments.target.ask("purge", &Request::Purge(order), |_| PATIENCE) {
+    match arguments.target.ask("purge", &Request::Purge(purge), |_| PATIENCE) {
         Ok(asked) => arguments.target.print_answer("purge", &asked.answer),
         Err(exit) => exit,
     }

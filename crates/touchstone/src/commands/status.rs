@@ -47,7 +47,7 @@ fn table(facts: &Value) -> String {
         ("sites", text("sites")),
         ("open connections", text("connections")),
         ("reloads", text("reloads")),
-        ("upgrade under way", text("upgrade_under_way")),
+        ("active upgrade", text("upgrade_under_way")),
     ];
     let origins =
         facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
@@ -83,13 +83,13 @@ fn about_origin(origin: &Value) -> String {
     )
 }
 
-/// `app.wasm 340 requests, 3 under way, 2 failures, 5 instances with 10 MiB, for example.org /app/`
+/// `app.wasm 340 requests, 3 active, 2 failures, 5 instances with 10 MiB, for example.org /app/`
 fn about_component(component: &Value) -> String {
     let number = |name: &str| component[name].as_u64().unwrap_or(0);
     let text = |name: &str| component[name].as_str().unwrap_or("-").to_string();
     let failures = component["failures"].as_object().into_iter().flat_map(|failures| failures.values());
     format!(
-        "{} {} requests, {} under way, {} failures, {} instances with {} MiB, for {} {}",
+        "{} {} requests, {} active, {} failures, {} instances with {} MiB, for {} {}",
         text("component"),
         number("requests"),
         number("under_way"),
@@ -315,7 +315,7 @@ mod tests {
             "process            7\n",
             "running for        1 h 2 min\n",
             "listening on       127.0.0.1:80, [::1]:80\n",
-            "upgrade under way  no\n",
+            "active upgrade     no\n",
             "version            -\n",
             "application        /s##2 failed, 0 sessions, 5 requests, 1 errors, for b /s/\n",
             "servlet threads    1 of 3 busy, at most 200; 3 wait, 4 refused, for b /s/\n",
@@ -324,7 +324,7 @@ mod tests {
             "python failures    3 no worker\n",
             "python worker      5 runs for 0 s, 2 requests busy, 1 wait, 9 in all, 7 MiB\n",
             "java               17.0.1 in process 7, heap 3 of 9 MiB, 3 collections in 11 ms\n",
-            "component          w.wasm 9 requests, 1 under way, 3 failures, 3 instances with 6 MiB, \
+            "component          w.wasm 9 requests, 1 active, 3 failures, 3 instances with 6 MiB, \
              for b /w/\n",
             "stream             mail tcp, 2 open of 17 connections, 522 bytes received, 10240 sent\n",
             "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",

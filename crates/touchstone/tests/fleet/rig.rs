@@ -246,7 +246,7 @@ impl Drop for Fleet {
     }
 }
 
-/// A bench under way.
+/// A bench in progress.
 pub(crate) struct Bench {
     child: Option<Child>,
     result: PathBuf,

@@ -255,11 +255,11 @@ fn what_cannot_be_imported_says_where_and_what_to_do() {
     let urls = urls.display().to_string();
     for (arguments, said) in [
         (vec!["import", "urls", &urls], "urls.txt:2: "),
-        (vec!["import", "log", &urls], "there is no request in it that can be taken over"),
+        (vec!["import", "log", &urls], "no request of the file can be imported"),
         (vec!["import", "har", "/nowhere/x.har"], "/nowhere/x.har: "),
         (vec!["import", "log", "/nowhere/x.log", "--as", "session"], "only a HAR contains the requests"),
         (vec!["import", "curl", "curl http://h/ -d @f"], "put the data into the command"),
-        (vec!["load", "--replay", &urls], "there is no request in it"),
+        (vec!["load", "--replay", &urls], "no request of the file can be imported"),
     ] {
         let output = touchstone(&arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

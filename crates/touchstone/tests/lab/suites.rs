@@ -83,7 +83,7 @@ fn pages_of_webstone_come_over_a_connection_for_each_file() {
         let mix = &system["mixes"][0];
         let (requests, connections) =
             (mix["requests"].as_u64().unwrap(), mix["connections"].as_u64().unwrap());
-        // Those under way at the edges of the window are counted once.
+        // Requests that are active at the edges of the window are counted once.
         assert!(requests.abs_diff(connections) <= 4, "{requests} requests, {connections} connections");
     }
 }

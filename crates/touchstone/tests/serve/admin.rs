@@ -1,5 +1,5 @@
 //! The admin listener: counts that agree with what clients did, under every version of HTTP and over reloads;
-//! sessions that show requests under way; which clients are allowed and which not; names of requests in logs
+//! sessions that show active requests; which clients are allowed and which not; names of requests in logs
 //! and answers.
 
 use std::collections::BTreeMap;
@@ -324,7 +324,7 @@ fn sessions_show_what_is_under_way() {
     );
     let listed = watched.json("/sessions");
     assert_eq!(listed["connections"], 2);
-    // Sessions with requests under way are first; the limit is one.
+    // Sessions with active requests are first; the limit is one.
     assert_eq!(listed["sessions"][0]["under_way_count"], 1);
     let limited = watched.json("/sessions.json?limit=1");
     assert_eq!(limited["sessions"].as_array().map(Vec::len), Some(1));
@@ -395,7 +395,7 @@ fn health_says_that_the_server_stops() {
     // A core of a busy machine may begin late.
     wait_until("all cores answer", PATIENCE, || watched.json("/health")["status"] == "ok");
     let stuck = stuck_client(&watched);
-    wait_until("it is under way", PATIENCE, || watched.json("/sessions")["connections"] == 1);
+    wait_until("it is active", PATIENCE, || watched.json("/sessions")["connections"] == 1);
     watched.server.signal(Signal::TERM);
     wait_until("it says so", PATIENCE, || watched.json("/health")["status"] == "draining");
     assert_eq!(watched.ask("/health", "").status, 503);

@@ -68,7 +68,7 @@ fn logs_alone_are_opened_again() {
         fs::rename(&access, tree.beside(&format!("access.log.{number}"))).expect("renamed");
         let output = command(&tree, "reload", more);
         assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
-        crate::support::wait_until("the log is made anew", std::time::Duration::from_secs(60), || {
+        crate::support::wait_until("the log is made again", std::time::Duration::from_secs(60), || {
             access.exists()
         });
     }

@@ -120,7 +120,7 @@ fn programs_are_told_and_clients_cannot_say_it() {
 }
 
 #[test]
-fn a_changed_file_is_read_anew_and_a_damaged_one_is_not() {
+fn a_changed_file_is_read_again_and_a_damaged_one_is_not() {
     let Some(data) = test_data() else { return };
     let tree = tree_with(&data);
     let keys = "geoip = { deny = [\"GB\"] }\n";

@@ -109,7 +109,7 @@ fn another_user_serves_what_root_has_bound() {
     fs::rename(&log, tree.beside("logs/access.log.1")).expect("renamed");
     let output = command(&tree, "reload");
     assert!(output.status.success(), "{:?}", error_lines(&output));
-    wait_until("the log is made anew", PATIENCE, || log.exists());
+    wait_until("the log is made again", PATIENCE, || log.exists());
 
     // The successor has the port without root's rights.
     let output = command(&tree, "upgrade");
@@ -198,7 +198,7 @@ fn after_a_change_of_the_user_a_reload_goes_on_as_the_user_of_the_start() {
     assert!(output.status.success(), "{:?}", error_lines(&output));
     assert_eq!((owner("run/a.sock"), owner("run/b.sock")), (NOBODY, NOBODY));
     server.wait_for_error_line("says when the user changes", |line| {
-        line.contains("server.user changes only when root stops the server and starts it anew")
+        line.contains("server.user changes only when root restarts the server")
             && line.contains(&format!("as user {NOBODY}"))
     });
     server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());

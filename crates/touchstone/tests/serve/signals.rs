@@ -86,7 +86,7 @@ fn a_download_under_way_is_finished() {
     client.wait_for_bytes(500_000);
     server.signal(Signal::TERM);
     wait_until("nobody listens any more", PATIENCE, || is_refused(server.address()));
-    assert!(server.is_running(), "it ended with a download under way");
+    assert!(server.is_running(), "it ended with an active download");
     let answer = client.answer();
     assert!(answer.body == body, "{} of {} bytes", answer.body.len(), body.len());
     client.end();
@@ -330,7 +330,7 @@ fn sigusr1_opens_the_logs_again() {
     wait_until("the second line is written", PATIENCE, || targets_in(&old).len() == 2);
     assert!(!access.exists());
     server.signal(Signal::USR1);
-    wait_until("the log is made anew", PATIENCE, || access.exists());
+    wait_until("the log is made again", PATIENCE, || access.exists());
     server.get("/alphabet.txt?third");
     wait_until("the third line is in the new log", PATIENCE, || {
         targets_in(&access) == ["/alphabet.txt?third"]
@@ -359,7 +359,7 @@ fn sigusr1_opens_the_logs_again() {
     });
     fs::rename(&errors, tree.beside("error.log.1")).expect("renamed");
     signal(&child, Signal::USR1);
-    wait_until("the error log is made anew", PATIENCE, || errors.exists());
+    wait_until("the error log is made again", PATIENCE, || errors.exists());
     write_configuration(&path, "bad\n");
     signal(&child, Signal::HUP);
     wait_until("what is wrong is in the new log", PATIENCE, || errors_text().contains("errors.toml:1:"));
@@ -382,7 +382,7 @@ fn sigusr1_under_load_loses_no_line() {
             load.wait_for_answers(200);
             fs::rename(&access, tree.beside(&format!("access.log.{rotation}"))).expect("renamed");
             server.signal(Signal::USR1);
-            wait_until("the log is made anew", PATIENCE, || access.exists());
+            wait_until("the log is made again", PATIENCE, || access.exists());
         }
         load.may_end.store(true, Ordering::Relaxed);
         server.stop();

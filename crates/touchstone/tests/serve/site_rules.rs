@@ -162,7 +162,7 @@ fn what_a_htaccess_forbids_is_refused_and_told() {
         assert_eq!(server.get(target).status, status, "{target}");
     }
     for name in ["shut/.htaccess", "open/.htaccess"] {
-        let word = format!("{}: it is not obeyed", tree.file(name).display());
+        let word = format!("{}: it is not applied", tree.file(name).display());
         server.wait_for_error_line(&word, |line| line.contains(&word));
     }
     drop(server);

@@ -377,7 +377,7 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
         let answer = requests.send_request(asked, true).expect("it is sent").0;
         assert_eq!(runtime.block_on(answer).expect("it is answered").status(), 200);
     }
-    assert!(server.is_running(), "the first process has streams under way");
+    assert!(server.is_running(), "the first process has active streams");
     take(usize::MAX);
     for (_, taken) in &downloads {
         assert!(*taken == body, "{} bytes of {}", taken.len(), body.len());

@@ -8,7 +8,7 @@ use super::wait_until;
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many requests are under way at a time.
+/// How many requests are active at a time.
 const CLIENTS: usize = 5;
 
 /// Lets clients send requests until this many processes are killed. `ask` gets its own number and returns

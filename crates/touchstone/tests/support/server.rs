@@ -24,7 +24,7 @@ use super::{Client, Response, wait_until};
 /// too.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Far longer than a stop takes on a busy machine, and shorter than the server waits for requests under way
+/// Far longer than a stop takes on a busy machine, and shorter than the server waits for active requests
 /// (`drain_timeout`, 30 seconds by default): a stop that waits for the timeout must not pass.
 const STOP_PATIENCE: Duration = Duration::from_secs(25);
 

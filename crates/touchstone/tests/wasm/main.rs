@@ -207,7 +207,7 @@ fn components_are_compiled_once() {
     assert_eq!(changed.get("/").status, 200);
     changed.wait_for_error_line("a note", |line| line.contains("it does not match and is written again"));
     bytes[middle] ^= 1;
-    assert!(fs::read(file).unwrap() == bytes, "it is not written anew");
+    assert!(fs::read(file).unwrap() == bytes, "it is not written again");
     // Nor is a directory that others may write to.
     fs::set_permissions(tree.beside("compiled"), fs::Permissions::from_mode(0o777)).unwrap();
     let open = server(&tree, "");

@@ -43,7 +43,7 @@ fn components_are_counted() {
         let number = |name: &str| found[name].as_u64().unwrap();
         number("under_way") == 0 && number("instances") + 3 == number("instances_made")
     };
-    wait_until("no request is under way", PATIENCE, || is_quiet(&component()));
+    wait_until("no request is active", PATIENCE, || is_quiet(&component()));
     let found = component();
     assert_eq!(found["requests"], 9, "{found}");
     assert_eq!(found["failures"]["fault"], 1, "{found}");
@@ -77,7 +77,7 @@ fn components_are_counted() {
     let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
     let line = printed.lines().find(|line| line.starts_with("component "));
     assert!(
-        line.is_some_and(|line| line.contains("behaviours.wasm 9 requests, 0 under way, 3 failures")),
+        line.is_some_and(|line| line.contains("behaviours.wasm 9 requests, 0 active, 3 failures")),
         "{printed}"
     );
 }

@@ -151,7 +151,7 @@ impl Stream {
         poll_fn(|context| self.poll_receive(context, received, RECEIVE_BYTES)).await
     }
 
-    /// Ends sending.
+    /// Ends the sending direction.
     pub fn shut_down_sending(&self) {
         if let Stream::Tls(stream) = self {
             stream.send_close_notify();

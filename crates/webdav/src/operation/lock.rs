@@ -49,7 +49,7 @@ fn make(
     context.check(tables, call, &place)?;
     may_lock(tables, &place.key, is_deep, request.is_exclusive)?;
     if tables.locks().count() >= context.settings.most_locks {
-        return Err(Failure::new(507).detail("the limit 'locks' of locks is reached"));
+        return Err(Failure::new(507).detail("the limit 'locks' is reached"));
     }
     let is_new = place.facts.is_none();
     if is_new {

@@ -1,7 +1,7 @@
 //! PUT (RFC 9110 section 9.3.4, RFC 4918 section 9.7).
 //!
 //! Conditions and locks are checked before the body is read, so that a client with `Expect: 100-continue`
-//! does not send it in vain, and again when the file gets its name.
+//! does not send it for nothing, and again when the file gets its name.
 
 use std::os::fd::OwnedFd;
 

@@ -136,7 +136,7 @@ impl LockTable for Store {
 }
 
 impl Session<'_> {
-    /// What holds now.
+    /// The current locks and properties.
     pub fn tables(&self) -> &Tables {
         &self.journal.tables
     }

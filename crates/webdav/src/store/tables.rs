@@ -80,7 +80,7 @@ impl Tables {
         locks.chain(properties)
     }
 
-    /// Makes a change.
+    /// Applies a change to the tables.
     pub fn apply(&mut self, record: Record) {
         match record {
             Record::Lock(lock) => {

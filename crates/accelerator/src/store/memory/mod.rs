@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::equivalents::Equivalents;
 use super::object::{Object, State};
-use super::purge::{Purge, PurgeMode};
+use super::purge::{PurgeMode, PurgeScope};
 use super::query_epochs::QueryEpochs;
 use super::shard::Shard;
 use super::shared::{hash_of, lock};
@@ -51,7 +51,7 @@ struct Purges {
     /// Incremented with each purge.
     count: u64,
     /// The last of them that are not by key, with their counts.
-    recent: Vec<(u64, Purge)>,
+    recent: Vec<(u64, PurgeScope)>,
     /// The count of the last one that is no longer in `recent`.
     forgotten: u64,
     /// The keys, by their hash, of responses that are being fetched: purges by key are recorded only here, so
@@ -285,17 +285,17 @@ impl Store {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);
         if let Some(tier) = &self.tier {
-            tier.purge(&Purge::Key(object.key().to_vec()));
+            tier.purge(&PurgeScope::Key(object.key().to_vec()));
         }
     }
 
     /// Purges; returns the number of affected responses in memory.
-    pub fn purge(&self, purge: &Purge, mode: PurgeMode) -> usize {
+    pub fn purge(&self, purge: &PurgeScope, mode: PurgeMode) -> usize {
         if mode == PurgeMode::Remove {
             let mut purges = lock(&self.purges);
             purges.count += 1;
             let count = purges.count;
-            if let Purge::Key(key) = purge {
+            if let PurgeScope::Key(key) = purge {
                 if let Some(fetching) = purges.fetching.get_mut(&hash_of(key)) {
                     fetching.purged_at = count;
                     fetching.purges += 1;
@@ -310,14 +310,14 @@ impl Store {
             }
         }
         match purge {
-            Purge::Key(key) => {
+            PurgeScope::Key(key) => {
                 self.query_epochs.advance(hash_of(key));
                 self.equivalents.forget(key);
             }
             _ => self.equivalents.forget_all(),
         }
         let found = match purge {
-            Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
+            PurgeScope::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
         // Responses that are only on disk are removed, not made stale: they cannot answer a request before
@@ -330,13 +330,13 @@ impl Store {
         found
     }
 
-    fn purge_shard(&self, shard: &Mutex<Shard>, purge: &Purge, mode: PurgeMode) -> usize {
+    fn purge_shard(&self, shard: &Mutex<Shard>, purge: &PurgeScope, mode: PurgeMode) -> usize {
         let mut shard = lock(shard);
         let matches = |object: &Object| purge.matches(object.key(), object.fields());
         match mode {
             PurgeMode::Remove => {
                 let (found, bytes) = match purge {
-                    Purge::Key(key) => {
+                    PurgeScope::Key(key) => {
                         let under: Vec<Arc<Object>> = shard.under(hash_of(key), key).cloned().collect();
                         let bytes = under.iter().map(|object| shard.remove(object)).sum();
                         (under.len(), bytes)

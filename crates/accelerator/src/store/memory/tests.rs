@@ -104,15 +104,15 @@ fn purges_take_what_they_name() {
     };
     let key = |text: &str| [&0u64.to_le_bytes()[..], text.as_bytes()].concat();
     for (purge, left) in [
-        (Purge::Key(key("ha/1")), [false, true, true]),
-        (Purge::Prefix(key("ha/")), [false, false, true]),
-        (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
-        (Purge::Path { path: b"/".to_vec(), is_prefix: true }, [false; 3]),
-        (Purge::Tag(b"y".to_vec()), [false, false, true]),
-        (Purge::Tag(b"z".to_vec()), [true, false, true]),
-        (Purge::Space(0), [false; 3]),
-        (Purge::Space(1), [true; 3]),
-        (Purge::All, [false; 3]),
+        (PurgeScope::Key(key("ha/1")), [false, true, true]),
+        (PurgeScope::Prefix(key("ha/")), [false, false, true]),
+        (PurgeScope::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (PurgeScope::Path { path: b"/".to_vec(), is_prefix: true }, [false; 3]),
+        (PurgeScope::Tag(b"y".to_vec()), [false, false, true]),
+        (PurgeScope::Tag(b"z".to_vec()), [true, false, true]),
+        (PurgeScope::Space(0), [false; 3]),
+        (PurgeScope::Space(1), [true; 3]),
+        (PurgeScope::All, [false; 3]),
     ] {
         let store = filled();
         let found = store.purge(&purge, PurgeMode::Remove);
@@ -130,20 +130,20 @@ fn what_was_on_its_way_during_a_purge_is_not_stored() {
     let store = Arc::new(Store::new(1 << 20, None));
     let fetching = store.begin_fetch(object("a", "", 1).hash);
     let before = fetching.purge_count();
-    store.purge(&Purge::Tag(b"x".to_vec()), PurgeMode::Remove);
+    store.purge(&PurgeScope::Tag(b"x".to_vec()), PurgeMode::Remove);
     assert!(!store.insert(object("a", "Surrogate-Key: x\r\n", 1), before));
     assert!(store.insert(object("a", "Surrogate-Key: y\r\n", 1), before));
     assert!(store.insert(object("a", "Surrogate-Key: x\r\n", 1), store.begin_fetch(0).purge_count()));
     // Any number of purges of other keys, such as those of a flood of POST requests, displaces no purge of
     // this one.
     for number in 0..MOST_REMEMBERED * 2 {
-        store.purge(&Purge::Key(format!("other {number}").into_bytes()), PurgeMode::Remove);
+        store.purge(&PurgeScope::Key(format!("other {number}").into_bytes()), PurgeMode::Remove);
     }
     assert!(store.insert(object("a", "Surrogate-Key: y\r\n", 1), before));
-    store.purge(&Purge::Key(object("a", "", 1).key().to_vec()), PurgeMode::Remove);
+    store.purge(&PurgeScope::Key(object("a", "", 1).key().to_vec()), PurgeMode::Remove);
     assert!(!store.insert(object("a", "Surrogate-Key: y\r\n", 1), before));
     for _ in 0..MOST_REMEMBERED {
-        store.purge(&Purge::Tag(b"other".to_vec()), PurgeMode::Remove);
+        store.purge(&PurgeScope::Tag(b"other".to_vec()), PurgeMode::Remove);
     }
     assert!(!store.insert(object("a", "Surrogate-Key: z\r\n", 1), before));
 }
@@ -153,14 +153,14 @@ fn a_purge_that_is_not_the_callers_own_is_noticed() {
     let store = Arc::new(Store::new(1 << 20, None));
     let stored = object("ha/a", "", 1);
     let purge = |purge| store.purge(&purge, PurgeMode::Remove);
-    let own = || Purge::Key(stored.key().to_vec());
+    let own = || PurgeScope::Key(stored.key().to_vec());
     for (others, is_other) in [
         (vec![], false),
-        (vec![Purge::Key(b"other".to_vec()), Purge::Space(1)], false),
+        (vec![PurgeScope::Key(b"other".to_vec()), PurgeScope::Space(1)], false),
         (vec![own()], true),
-        (vec![Purge::Tag(b"x".to_vec())], true),
-        (vec![Purge::Path { path: b"/a".to_vec(), is_prefix: false }], true),
-        (vec![Purge::All], true),
+        (vec![PurgeScope::Tag(b"x".to_vec())], true),
+        (vec![PurgeScope::Path { path: b"/a".to_vec(), is_prefix: false }], true),
+        (vec![PurgeScope::All], true),
     ] {
         let fetching = store.begin_fetch(stored.hash);
         let is_outdated = || store.is_outdated(stored.hash, stored.key(), fetching.purge_count());
@@ -208,7 +208,7 @@ fn a_core_returns_fresh_objects_and_evicts_unused_ones() {
     stored_answers.tick();
     assert!(stored_answers.is_empty());
     assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_some());
-    store.purge(&Purge::All, PurgeMode::Remove);
+    store.purge(&PurgeScope::All, PurgeMode::Remove);
     assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_none());
 }
 

@@ -33,8 +33,8 @@ pub struct WorkerSeed {
     pub metrics: Arc<Metrics>,
 }
 
-/// A core's handle to its worker.
-pub struct Worker {
+/// A core's handle to its worker, the thread that calls programs.
+pub struct CallerThread {
     state: RefCell<State>,
     /// The state that connections leave at the core while they are away.
     away: RefCell<Slab<CoreEntries>>,
@@ -69,10 +69,10 @@ pub struct CoreEntries {
     pub number: ConnectionNumber,
 }
 
-impl Worker {
+impl CallerThread {
     /// A thread that is started when it is first needed.
-    pub fn new(seed: WorkerSeed) -> Worker {
-        Worker { state: RefCell::new(State::Asleep(Box::new(seed))), away: RefCell::default() }
+    pub fn new(seed: WorkerSeed) -> CallerThread {
+        CallerThread { state: RefCell::new(State::Asleep(Box::new(seed))), away: RefCell::default() }
     }
 
     /// Stores the state that a connection leaves at the core; returns its place.
@@ -98,7 +98,7 @@ impl Worker {
         Some(link)
     }
 
-    /// The configuration has changed.
+    /// Called when the configuration has changed.
     pub fn apply_config(&self, snapshot: &Arc<Snapshot>) {
         if let State::At(link) = &*self.state.borrow() {
             let _ = link.send(WorkerOrder::ApplyConfig(snapshot.clone()));

@@ -264,7 +264,7 @@ impl ConnectionReturn for WorkerLink {
         inbox.is_closed = true;
         for order in inbox.orders.extract_if(.., |order| matches!(order, WorkerOrder::Arrive(_))) {
             if let WorkerOrder::Arrive(arrival) = order {
-                self.report(arrival.back());
+                self.report(arrival.return_connection());
             }
         }
     }
@@ -272,7 +272,7 @@ impl ConnectionReturn for WorkerLink {
 
 impl Arrival {
     /// Returns the connection to its core unchanged.
-    pub fn back(self) -> WorkerReport {
+    pub fn return_connection(self) -> WorkerReport {
         let place = self.place;
         match Arc::into_inner(self.socket) {
             Some(socket) => WorkerReport::ConnectionReturned(Box::new(ReturnedConnection {

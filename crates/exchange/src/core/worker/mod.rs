@@ -27,7 +27,7 @@ mod link;
 mod socket_end;
 
 pub use callers::Callers;
-pub use handle::{CoreEntries, Worker, WorkerSeed};
+pub use handle::{CallerThread, CoreEntries, WorkerSeed};
 pub use link::{
     Arrival, CalledRequest, PendingCall, ReturnStep, ReturnedConnection, WorkerLink, WorkerOrder,
     WorkerReport,

@@ -121,7 +121,7 @@ impl Variables<'_> {
         }
     }
 
-    /// All of them.
+    /// All variables with their values.
     pub fn all(&self) -> Vec<Variable> {
         let mut all: Vec<Variable> = Vec::new();
         for name in NAMES {

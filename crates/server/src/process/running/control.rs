@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_admin::ControlFunction;
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem};
 use touchstone_control::{
@@ -85,7 +85,7 @@ impl Running {
 }
 
 fn lost_change(change: &str) -> String {
-    format!("a change of the control API ends with control.persist \"none\": {change}")
+    format!("a change of the control API is discarded, because control.persist is \"none\": {change}")
 }
 
 impl ControlledServer for Running {
@@ -108,7 +108,7 @@ impl ControlledServer for Running {
         Ok(())
     }
 
-    fn purge(&self, order: &PurgeOrder) -> Option<usize> {
+    fn purge(&self, order: &PurgeRequest) -> Option<usize> {
         self.parts.view.purge(order)
     }
 
@@ -118,7 +118,7 @@ impl ControlledServer for Running {
 
     fn busy(&self) -> Option<String> {
         self.upgrade.as_ref().map(|upgrade| {
-            format!("an upgrade is under way: process {} is getting ready", upgrade.successor.process())
+            format!("an upgrade is in progress: process {} is getting ready", upgrade.successor.process())
         })
     }
 }

@@ -20,7 +20,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
-use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_accelerator::purge::PurgeRequest;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
 use touchstone_config::ListenAddress;
@@ -215,7 +215,7 @@ impl Running {
                 Event::Request(Request::Stop, reply) => {
                     reply.send(Answer {
                         facts: self.facts(),
-                        ..Answer::done("stopping: requests under way are finished")
+                        ..Answer::done("stopping: active requests are finished")
                     });
                     return ServeEnd::Stop;
                 }
@@ -228,7 +228,7 @@ impl Running {
     }
 
     /// Removes responses from the cache.
-    fn purge(&self, order: &PurgeOrder) -> Answer {
+    fn purge(&self, order: &PurgeRequest) -> Answer {
         let Some(purged) = self.parts.view.purge(order) else {
             return Answer::refused("no route of this server has a cache", Vec::new());
         };
@@ -243,7 +243,7 @@ impl Running {
             self.parts.error_log.warning("upgrade: cancelled, because the server is being stopped");
         }
         self.notify(&Notice::Stopping);
-        self.parts.error_log.info("stopping: requests under way are finished");
+        self.parts.error_log.info("stopping: active requests are finished");
         if let Some(control) = self.control.take() {
             control.remove();
         }

@@ -237,13 +237,13 @@ fn when_it_changes(key: &str) -> String {
     if is_of_account && !user.is_root() {
         // A successor has this user too, and cannot become another one.
         return format!(
-            "{key} changes only when root stops the server and starts it anew, and no upgrade is possible \
+            "{key} changes only when root restarts the server, and no upgrade is possible \
              before; until then the server runs as user {} and group {}, which also own new unix sockets",
             user.as_raw(),
             group.as_raw()
         );
     }
-    format!("{key} changes only when the server is started anew or upgraded")
+    format!("{key} needs a restart or an upgrade")
 }
 
 /// Waits until this many cores have returned their previous snapshots, or until no other core can.

@@ -25,7 +25,7 @@ impl Running {
     pub(super) fn begin_upgrade(&mut self, program: Option<PathBuf>, reply: Option<Reply>) {
         if let Some(upgrade) = &self.upgrade {
             let process = upgrade.successor.process();
-            let message = format!("an upgrade is under way: process {process} is getting ready");
+            let message = format!("an upgrade is in progress: process {process} is getting ready");
             self.parts.error_log.warning(&message);
             return reply.into_iter().for_each(|reply| reply.send(Answer::refused(&message, Vec::new())));
         }
@@ -47,12 +47,12 @@ impl Running {
         let own =
             || own_program().map_err(|error| format!("the program of this process is not found: {error}"));
         let program = program.map_or_else(own, Ok)?;
-        let told = |error: io::Error| format!("the sockets cannot be handed over: {error}");
-        let mut sockets = self.parts.listening.to_pass().map_err(told)?;
-        sockets.extend(self.parts.http3.to_pass().map_err(told)?);
-        sockets.extend(self.parts.datagrams.to_pass().map_err(told)?);
+        let failed = |error: io::Error| format!("the sockets cannot be handed over: {error}");
+        let mut sockets = self.parts.listening.to_pass().map_err(failed)?;
+        sockets.extend(self.parts.http3.to_pass().map_err(failed)?);
+        sockets.extend(self.parts.datagrams.to_pass().map_err(failed)?);
         if let Some(control) = &self.control {
-            sockets.push(control.to_pass().map_err(told)?);
+            sockets.push(control.to_pass().map_err(failed)?);
         }
         self.notify(&Notice::Status("Starting the process that is to take over"));
         let successor = Arc::new(Successor::start(&program, sockets)?);
@@ -95,7 +95,7 @@ impl Running {
         // The new process sends notices to systemd after the order to continue; until then systemd accepts
         // notices only from the main process.
         self.notify(&Notice::MainProcess(process));
-        self.parts.notifier.fall_silent();
+        self.parts.notifier.stop_notifying();
         if let Some(control) = self.control.take() {
             control.leave();
         }

@@ -157,8 +157,8 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     fail_if: Vec<Threshold>,
 
-    /// The same, checked during a mix, after its first counted second: the run ends as soon as it is true,
-    /// also with --fleet
+    /// Like --fail-if, but checked during a mix, after its first counted second: the run ends as soon as it
+    /// is true, also with --fleet
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     abort_if: Vec<Threshold>,
 
@@ -392,7 +392,7 @@ fn live_address(text: &str) -> Result<std::net::SocketAddr, String> {
         .map_err(|_| "write a port, or an address with one such as 127.0.0.1:8089".to_owned())
 }
 
-/// What is printed at the end: the table, the verdict, what to beware of, and where everything is.
+/// What is printed at the end: the table, the verdict, the warnings, and where everything is.
 fn summary(finished: &Finished) -> String {
     let result = &finished.result;
     let raw = raw::read(&finished.directory).ok();
@@ -416,7 +416,7 @@ fn summary(finished: &Finished) -> String {
         .for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
     text.push_str(&format!("\nValidity\n  {}\n", validity(result, raw.as_deref())));
     if !result.warnings.is_empty() {
-        text.push_str("\nBeware\n");
+        text.push_str("\nWarnings\n");
         let warnings = warnings::each_once(&result.warnings);
         warnings.iter().for_each(|warning| text.push_str(&format!("  {warning}\n")));
     }

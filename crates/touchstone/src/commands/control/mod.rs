@@ -86,7 +86,7 @@ struct ServerOptions {
 /// An origin.
 #[derive(clap::Args)]
 struct OriginArguments {
-    /// Its URL
+    /// The URL of the origin
     #[arg(value_name = "ORIGIN")]
     origin: String,
 
@@ -100,15 +100,15 @@ struct OriginArguments {
 /// Of which routes an origin is meant.
 #[derive(clap::Args)]
 struct WhichRoutes {
-    /// Only of this site
+    /// Only origins of this site
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
 
-    /// Only of this route, as `touchstone control origins` prints it
+    /// Only origins of this route, as `touchstone control origins` prints it
     #[arg(long, value_name = "ROUTE")]
     route: Option<String>,
 
-    /// Even if it is the last origin of a route that gets requests
+    /// Change it even if it is the last origin of a route that gets requests
     #[arg(long)]
     force: bool,
 }
@@ -116,11 +116,11 @@ struct WhichRoutes {
 /// An origin and its weight.
 #[derive(clap::Args)]
 struct WeightArguments {
-    /// Its URL
+    /// The URL of the origin
     #[arg(value_name = "ORIGIN")]
     origin: String,
 
-    /// Its share of the requests, or "configured" for that of the configuration
+    /// The weight of the origin, or "configured" for that of the configuration
     #[arg(value_name = "WEIGHT")]
     weight: String,
 
@@ -142,7 +142,7 @@ struct CertificateArguments {
     #[arg(long, value_name = "FILE")]
     cert: PathBuf,
 
-    /// Its private key, PEM
+    /// The private key of the certificate, PEM
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
 
@@ -153,7 +153,7 @@ struct CertificateArguments {
 /// What to read.
 #[derive(clap::Args)]
 struct GetArguments {
-    /// Its path, such as /control/sites
+    /// The path of the resource, such as /control/sites
     #[arg(value_name = "PATH", default_value = "/control/config")]
     path: String,
 
@@ -164,7 +164,7 @@ struct GetArguments {
 /// What to write.
 #[derive(clap::Args)]
 struct PutArguments {
-    /// Its path, such as /control/sites/example.org
+    /// The path of the resource, such as /control/sites/example.org
     #[arg(value_name = "PATH")]
     path: String,
 
@@ -182,7 +182,7 @@ struct PutArguments {
 /// What to remove.
 #[derive(clap::Args)]
 struct DeleteArguments {
-    /// Its path, such as /control/sites/example.org/routes/3
+    /// The path of the resource, such as /control/sites/example.org/routes/3
     #[arg(value_name = "PATH")]
     path: String,
 
@@ -197,11 +197,11 @@ struct DeleteArguments {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Condition {
-    /// The ETag that `get` has printed: the change is made only if nothing was changed since
+    /// The ETag that `get` has printed: the change is made only if the resource has not changed since
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
 
-    /// It must not exist yet
+    /// Create the resource; it must not exist yet
     #[arg(long)]
     new: bool,
 }

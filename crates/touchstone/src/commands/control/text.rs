@@ -22,12 +22,12 @@ pub(super) fn origins(body: &Value) -> String {
     text
 }
 
-/// `http://10.0.0.1:80 drain, weight 2, up, 3 requests under way, 5 connections`
+/// `http://10.0.0.1:80 drain, weight 2, up, 3 active requests, 5 connections`
 pub(super) fn origin(origin: &Value) -> String {
     let number = |name: &str| origin[name].as_u64().unwrap_or(0);
     let backup = if origin["backup"] == true { ", backup" } else { "" };
     format!(
-        "{} {}, weight {}{backup}, {}, {} requests under way, {} connections",
+        "{} {}, weight {}{backup}, {}, {} active requests, {} connections",
         field(origin, "origin"),
         field(origin, "state"),
         number("weight"),
@@ -147,7 +147,7 @@ mod tests {
             { "origin": "http://b", "state": "drain", "weight": 2, "health": "up", "active_requests": 1,
               "connections": 3, "backup": true },
         ] }] });
-        let expected = "a /\n  http://b drain, weight 2, backup, up, 1 requests under way, 3 connections\n";
+        let expected = "a /\n  http://b drain, weight 2, backup, up, 1 active requests, 3 connections\n";
         assert_eq!(origins(&body), expected);
         assert_eq!(history(&json!({ "changes": [] })), "no changes since the start of the server");
     }

@@ -125,7 +125,7 @@ enum LauncherWord {
 /// A fleet.
 #[derive(clap::Args)]
 struct OneFleet {
-    /// Its directory, or its name below fleets/
+    /// The directory of the fleet, or its name below fleets/
     #[arg(value_name = "FLEET")]
     fleet: String,
 }

@@ -8,7 +8,7 @@ use touchstone_load::{
     TimeSummary, Verdict, WebSocketsOutcome,
 };
 
-/// Everything that is printed.
+/// The output of `touchstone load --json`.
 pub(super) fn of(finished: &Finished) -> Value {
     let Finished {
         subject, plan, outcome, fleet, invalid, verdicts, aborted_by, per_client, per_url, ..

@@ -31,14 +31,15 @@ use values::{
     ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
 };
 
-/// RunParameters one URL, or a list of them, with virtual clients and print the figures.
-///
-/// Each virtual client has one request under way at a time, and sends the next when the last was answered.
-/// With --rate requests arrive at that rate instead, however the server answers, and latencies count from the
-/// moment at which a request was due. Ctrl-C ends a run early: what was measured is printed.
-///
-/// Exit code 0 when there was an answer, 1 when there was none, 2 when the load could not start, 3 when a
-/// threshold was missed.
+/// The help after the options.
+pub const AFTER_HELP: &str = "Each virtual client has one active request at a time, and sends the next when \
+    the last was answered. With --rate requests arrive at that rate instead, however the server answers, and \
+    latencies count from the moment at which a request was due. Ctrl-C ends a run early: what was measured \
+    is printed.\n\n\
+    Exit code 0: there was an answer; 1: there was none; 2: the load could not start; 3: a threshold was \
+    missed.";
+
+/// The arguments of `touchstone load`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to load: http://HOST[:PORT][/PATH], or https://; ws:// or wss:// for WebSockets
@@ -80,7 +81,7 @@ pub struct Arguments {
     )]
     stages: Option<StageList>,
 
-    /// The same for the rate of arrivals
+    /// Phases of the rate of arrivals, in the same form
     #[arg(
         long,
         value_name = "LIST",
@@ -361,7 +362,8 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     fail_if: Vec<Threshold>,
 
-    /// The same, checked during the run, after its first counted second: the run ends as soon as it is true
+    /// Like --fail-if, but checked during the run, after its first counted second: the run ends as soon as it
+    /// is true
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     abort_if: Vec<Threshold>,
 

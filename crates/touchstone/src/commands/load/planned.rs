@@ -296,7 +296,7 @@ fn body(arguments: &Arguments) -> Result<Option<Arc<[u8]>>, String> {
     })
 }
 
-/// Letters and digits in an order of chance that is always the same.
+/// Letters and digits in a fixed pseudo-random order.
 fn generated(bytes: usize) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

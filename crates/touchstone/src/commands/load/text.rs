@@ -10,7 +10,7 @@ use touchstone_load::{
 /// The most reasons of errors that are printed.
 const MOST_REASONS: usize = 10;
 
-/// The whole output.
+/// The output of `touchstone load` as text.
 pub(super) fn of(finished: &Finished) -> String {
     let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
     let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
@@ -34,7 +34,7 @@ pub(super) fn of(finished: &Finished) -> String {
         text += &each_client(outcome);
     }
     if !outcome.warnings.is_empty() {
-        text += "\nBeware\n";
+        text += "\nWarnings\n";
         outcome.warnings.iter().for_each(|warning| text += &format!("  {warning}\n"));
     }
     text
@@ -47,7 +47,7 @@ pub(super) fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
         }
         _ if plan.session.is_some() => "with a connection for each session".to_string(),
         ConnectionUse::Kept if plan.streams > 1 && plan.version == HttpVersion::Http11 => {
-            format!("with {} requests under way on a connection", plan.streams)
+            format!("with {} active requests on a connection", plan.streams)
         }
         ConnectionUse::Kept if plan.streams > 1 => format!("with {} streams on a connection", plan.streams),
         ConnectionUse::Kept => "on kept connections".to_string(),

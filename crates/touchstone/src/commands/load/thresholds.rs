@@ -29,7 +29,7 @@ impl Thresholds {
         self.fail_if.iter().chain(&self.abort_if).map(|threshold| threshold.verdict(outcome)).collect()
     }
 
-    /// Watches a run.
+    /// Watches the thresholds of a run.
     pub(super) fn watch(&self) -> AbortWatch {
         AbortWatch::new(self.abort_if.clone())
     }

@@ -35,7 +35,7 @@ pub(super) fn read(text: &str, base: Option<&HttpUrl>) -> Result<Vec<Entry>, Str
             return Err(format!("line {}: at most {MAXIMUM_REQUESTS} URLs are possible", number + 1));
         }
     }
-    if entries.is_empty() { Err("there is no URL in it".to_string()) } else { Ok(entries) }
+    if entries.is_empty() { Err("the file has no URL".to_string()) } else { Ok(entries) }
 }
 
 fn entry(line: &str, base: Option<&HttpUrl>) -> Result<Entry, String> {

@@ -41,13 +41,13 @@ pub(super) struct Varying<T> {
     pub(super) spread: TimeSpread,
 }
 
-/// Reads `2s`, or `~2s` for times of chance.
+/// Reads `2s`, or `~2s` for random times.
 pub(super) fn varying_time(text: &str) -> Result<Varying<Duration>, String> {
     let (text, spread) = spread_of(text);
     Ok(Varying { value: duration(text)?, spread })
 }
 
-/// Reads `5`, or `~5` for numbers of chance.
+/// Reads `5`, or `~5` for random numbers.
 pub(super) fn varying_number(text: &str) -> Result<Varying<f64>, String> {
     let (text, spread) = spread_of(text);
     match text.parse::<f64>() {

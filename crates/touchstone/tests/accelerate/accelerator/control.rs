@@ -236,6 +236,6 @@ fn what_is_stored_stays_when_the_origins_of_its_route_change() {
     assert_eq!((before.count("/a"), after.count("/a")), (1, 0));
     // The log states what a reload cannot change.
     server.wait_for_error_line("states it", |line| {
-        line.contains("accelerator.disk changes only when the server is started anew")
+        line.contains("accelerator.disk needs a restart or an upgrade")
     });
 }

@@ -23,7 +23,7 @@ fn objects() -> usize {
     std::env::var("TOUCHSTONE_OBJECTS").ok().and_then(|objects| objects.parse().ok()).unwrap_or(1_000_000)
 }
 
-/// Requests under way at once on a connection.
+/// Active requests at once on a connection.
 const PIPELINED: usize = 32;
 
 const CONNECTIONS: usize = 64;

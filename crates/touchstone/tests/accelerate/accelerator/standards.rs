@@ -166,8 +166,8 @@ fn a_query_is_the_same_where_the_response_says_so() {
         assert_eq!(got("/utm?id=1&utm_source=c", "Cache-Control: no-cache\r\n"), target);
         // A purge of one query removes it alone, and it is requested again.
         assert_eq!(ask(server, "POST", &format!("{base}/utm?id=1&utm_source=z"), "", "").status, 200);
-        let anew = "/utm?id=1&utm_source=z";
-        assert_eq!(got(anew, ""), format!("{base}{anew}"));
+        let other_order = "/utm?id=1&utm_source=z";
+        assert_eq!(got(other_order, ""), format!("{base}{other_order}"));
     });
 }
 

@@ -49,7 +49,7 @@ impl Held {
         Held { origin, begun, is_let_go }
     }
 
-    /// Sends so many requests that it has then, all of them under way.
+    /// Sends this many requests, all of them active at once.
     fn occupied_by(&self, server: &Server, count: usize) -> Vec<Client> {
         let clients = asking(server, count);
         wait_until("its requests are there", PATIENCE, || self.begun.load(Ordering::SeqCst) >= count);

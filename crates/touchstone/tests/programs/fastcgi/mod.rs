@@ -243,7 +243,7 @@ fn what_programs_do_wrong_has_an_answer_and_a_reason() {
     for (query, status, reason) in [
         ("rubbish", 502, "is not \"Name: value\""),
         ("nothing", 502, "it printed nothing"),
-        ("short", 502, "it said 100 bytes and sent 6"),
+        ("short", 502, "Content-Length is 100, but 6 bytes were sent"),
         ("exit", 502, "the connection"),
         ("sleep=20000", 504, "no answer came within 4s"),
     ] {
@@ -268,7 +268,7 @@ fn a_get_over_a_kept_connection_fails_as_any_request_does_and_the_client_goes_on
     for (query, status, reason) in [
         ("rubbish", 502, "is not \"Name: value\""),
         ("nothing", 502, "it printed nothing"),
-        ("short", 502, "it said 100 bytes and sent 6"),
+        ("short", 502, "Content-Length is 100, but 6 bytes were sent"),
         ("exit", 502, "the connection"),
         ("sleep=20000", 504, "no answer came within 4s"),
     ] {
@@ -548,7 +548,7 @@ fn several_backends_share_requests_and_stand_in_for_each_other() {
 }
 
 #[test]
-fn a_backend_that_was_started_anew_loses_no_request() {
+fn a_restarted_backend_loses_no_request() {
     let Some(program) = echo_program() else { return };
     let tree = Tree::empty();
     let socket = tree.beside("app.sock");
@@ -579,7 +579,7 @@ fn no_backend_and_wrong_ones() {
     for (sent, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "does not speak FastCGI 1: a record begins with byte 72"),
         (b"\x01\x03\x00\x01\x00\x04\x00\x00\x00\x00\x00\x00", "FCGI_END_REQUEST record has 4 bytes"),
-        (b"\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00", "it is no FastCGI responder"),
+        (b"\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00", "it answered UNKNOWN_ROLE"),
         (b"\x01\x06\x00\x07\x00\x01\x00\x00a", "for another request"),
         (b"\x01\x06\x00\x01\x00\x20\x00\x00Content-Type: text/plain\n", "before the end of the answer"),
         (b"", "it closed the connection without an answer"),

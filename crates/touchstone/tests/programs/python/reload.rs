@@ -40,7 +40,7 @@ fn a_reload_brings_the_new_application_and_loses_no_request() {
                 }
             });
         }
-        // A request that is under way ends in its old worker.
+        // A request that is active ends in its old worker.
         let slow = scope.spawn(|| running.text("/slow?3"));
         running.server.wait_for_error_line("says so", |line| line.contains("a slow request begins"));
         write_app(&app, "two");

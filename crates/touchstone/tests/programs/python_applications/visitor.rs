@@ -134,7 +134,7 @@ fn fields(answer: &Response) -> Vec<(String, String)> {
         .map(|(name, value)| {
             let value = match name.as_str() {
                 "expires" => String::new(),
-                // Flask has the methods in a set, whose order is of chance.
+                // Flask has the methods in a set, whose order is random.
                 "allow" => sorted(value),
                 _ => without_chance(value),
             };

@@ -247,7 +247,7 @@ public final class Trial {
     }
 
     /**
-     * Says which application it is of: one that is started anew has another name. With {@code until}, the
+     * Says which application it is of: one that is restarted has another name. With {@code until}, the
      * name of a file, answers in two halves: before and after that file is there. Another file says that the
      * first half is over.
      */

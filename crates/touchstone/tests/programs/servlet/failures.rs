@@ -456,7 +456,7 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         wait_until("the process is at work", START, has_begun);
         let killed = rustix::process::Pid::from_raw(pid).expect("a process");
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
-        // A request under way is lost; a later request is answered.
+        // An active request is lost; a later request is answered.
         assert_eq!(waiting.answer().status, 502, "{round}");
         assert_eq!(server.get("/plain.txt").status, 200);
         let mut client = server.connect();

@@ -194,7 +194,7 @@ class Client:
                 return
             now = time.time()
             if now > end:
-                raise Timeout(f"waited {wait_s} s in vain")
+                raise Timeout(f"waited {wait_s} s without a result")
             if self.closed is not None:
                 return
             timer = self.quic.get_timer() or end

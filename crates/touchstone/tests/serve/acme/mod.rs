@@ -359,7 +359,7 @@ fn accounts_that_are_bound_to_others() {
 }
 
 #[test]
-fn an_account_that_the_authority_has_lost_is_registered_anew() {
+fn an_account_that_the_authority_has_lost_is_registered_again() {
     let scene = Scene::new();
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
     let text = |pebble: &Pebble, hosts: &[&str]| scene.acme(Some(pebble), "") + &scene.secure_site(hosts);

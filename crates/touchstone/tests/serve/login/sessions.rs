@@ -33,7 +33,7 @@ fn machines_share_sessions_and_keys_rotate() {
     // After a quarter of the idle time the cookie is sealed again, with the new key, which the first machine
     // does not have.
     let before = there.cookies.clone();
-    wait_until("the cookie is sealed anew", Duration::from_secs(60), || {
+    wait_until("the cookie is sealed again", Duration::from_secs(60), || {
         if there.ask("GET", "/alphabet.txt", "").status != 200 {
             there.cookies = before.clone();
             browser.cookies.clear();
@@ -76,7 +76,7 @@ fn the_provider_is_asked_whether_sessions_go_on() {
         assert_eq!(browser.ask("GET", "/alphabet.txt", "").status, 200);
         provider.questions() == before + 1
     });
-    // Requests under way with the old cookie do not use the provider: it would treat the old refresh token as
+    // Active requests with the old cookie do not use the provider: it would treat the old refresh token as
     // stolen.
     let answers: Vec<u16> = std::thread::scope(|scope| {
         let ask = || {

@@ -153,7 +153,7 @@ fn s_client(rig: &Rig, arguments: &[&str], input: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn tls_ends_here_and_begins_anew_with_the_origin() {
+fn tls_ends_here_and_begins_again_with_the_origin() {
     let place = tempfile::tempdir().expect("a directory");
     let Some((chain, key)) = certificate(place.path(), &["a.example.org", "localhost"]) else { return };
     let line = Origin::start(|stream| {

@@ -12,7 +12,7 @@ fn a_graceful_shutdown_takes_two_steps() {
         harness.sent(),
         [Sent::GoAway(0x7fff_ffff, ErrorCode::NO_ERROR), Sent::Ping(*b"farewell", false)]
     );
-    // Requests that were under way are served.
+    // Requests that were active are served.
     assert_eq!(harness.receive(Input::new().get(3)), [request(3, true)]);
     assert_eq!(harness.receive(Input::new().ping(b"farewell", true)), []);
     assert_eq!(harness.sent(), [Sent::GoAway(3, ErrorCode::NO_ERROR)]);

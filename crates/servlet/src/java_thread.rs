@@ -76,7 +76,7 @@ pub fn work(pool: &Arc<Pool>) {
             return pool.thread_has_failed();
         }
     };
-    let mut worker = Worker {
+    let mut thread = JavaThread {
         runtime,
         pool,
         java: &java,
@@ -85,15 +85,15 @@ pub fn work(pool: &Arc<Pool>) {
         since: None,
         is_running: false,
     };
-    while let Some(job) = worker.next() {
-        worker.run(job);
+    while let Some(job) = thread.next() {
+        thread.run(job);
     }
-    if let Some(slab) = worker.slab.take() {
+    if let Some(slab) = thread.slab.take() {
         runtime.slabs().release_slab(pool.route, slab);
     }
 }
 
-struct Worker<'w> {
+struct JavaThread<'w> {
     runtime: &'static JavaRuntime,
     pool: &'w Arc<Pool>,
     java: &'w Attached<'w>,
@@ -104,7 +104,7 @@ struct Worker<'w> {
     is_running: bool,
 }
 
-impl Worker<'_> {
+impl JavaThread<'_> {
     /// The next job. Cores are notified before the thread waits for one.
     fn next(&mut self) -> Option<Job> {
         if self.since.is_some_and(|since| since.elapsed() > TOGETHER) {

@@ -1,4 +1,4 @@
-//! What mixes had to keep to, and why their requests failed, with the first of each reason.
+//! The thresholds of mixes, and why their requests failed, with the first of each reason.
 
 use super::number;
 use super::table::{Part, Row, Table};
@@ -13,7 +13,7 @@ const SHOWN: usize = 160;
 /// The thresholds of all runs; empty if there were none.
 pub(super) fn thresholds(view: &View) -> Markup {
     let rows = |mix: &MixResult| {
-        let row = |record: &touchstone_lab::judged::ThresholdRecord| {
+        let row = |record: &touchstone_lab::threshold_record::ThresholdRecord| {
             let outcome = if record.kept { "kept" } else { "missed" };
             let cells = vec![record.threshold.clone(), outcome.to_owned(), record.words.clone()];
             Row::new(name(mix), cells).strong(!record.kept)
@@ -26,7 +26,7 @@ pub(super) fn thresholds(view: &View) -> Markup {
 /// The reasons of all errors; empty if there were none.
 pub(super) fn reasons(view: &View) -> Markup {
     let rows = |mix: &MixResult| {
-        let row = |reason: &touchstone_lab::judged::ReasonRecord| {
+        let row = |reason: &touchstone_lab::threshold_record::ReasonRecord| {
             let words = format!("{}: {}", reason.kind.replace('_', " "), reason.reason);
             let answer = reason.first_answer.as_deref().unwrap_or("");
             let cells = vec![
@@ -75,7 +75,7 @@ fn written(view: &View, caption: &str, columns: &[&str], rows: &dyn Fn(&MixResul
 
 #[cfg(test)]
 mod tests {
-    use touchstone_lab::judged::{ReasonRecord, ThresholdRecord};
+    use touchstone_lab::threshold_record::{ReasonRecord, ThresholdRecord};
 
     #[test]
     fn thresholds_and_reasons_stand_in_the_report_and_its_other_forms() {

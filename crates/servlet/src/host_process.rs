@@ -58,7 +58,7 @@ fn serve(directory: &Path) -> Result<(), String> {
     // SAFETY: the server passes the socket as standard input, and no other code uses it.
     let listener =
         std::os::unix::net::UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
-    let failed = |error: io::Error| format!("the socket cannot be listened on: {error}");
+    let failed = |error: io::Error| format!("cannot listen on the socket: {error}");
     listener.set_nonblocking(true).map_err(failed)?;
     let own = own_directory(directory, std::process::id());
     make_directory(&own.join("tmp")).map_err(|error| format!("{}: {error}", own.display()))?;
@@ -233,7 +233,7 @@ impl Connection {
 
     fn begin(self: &Rc<Self>, number: u32, payload: &[u8]) {
         let Some((&flags, flat)) = payload.split_first() else { return };
-        let flags = Flags::of(flags);
+        let flags = Flags::from_byte(flags);
         let Some(pool) = self.route.pool() else { return };
         let java_call = JavaCall::new(
             self.queue.clone(),

@@ -13,7 +13,7 @@ use touchstone_sites::site::Snapshot;
 use touchstone_tls::QuicCrypto;
 
 use super::connection_id::CoreConnectionIds;
-use super::connection_life;
+use super::connection_task;
 use super::listener::{Handshake, Listener};
 use super::secrets::Secrets;
 use super::transport::server_config;
@@ -122,5 +122,5 @@ fn let_in(listener: Rc<Listener>, incoming: Incoming) {
     };
     let handshake = (!validated).then(|| Handshake::begin(&listener));
     let deadline = core.deadlines.register();
-    tokio::task::spawn_local(connection_life::serve(listener, incoming, permit, handshake, deadline));
+    tokio::task::spawn_local(connection_task::serve(listener, incoming, permit, handshake, deadline));
 }

@@ -8,8 +8,8 @@ use touchstone_lifecycle::handover::{Kind, PassedSocket};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::site::Snapshot;
 
+use super::packet_steering::{PacketSteering, bind};
 use super::secrets::Secrets;
-use super::socket::{PacketSteering, bind};
 
 /// Sockets of one core, each with its address of the configuration.
 pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;

@@ -1,4 +1,4 @@
-//! The hands of [`super::derived`] and [`super::disagree`]: cells by their names, and their description.
+//! Helpers of [`super::derived`] and [`super::disagree`]: they find a cell by name, and describe it.
 
 use super::{Printed, Range, report};
 
