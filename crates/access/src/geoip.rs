@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use maxminddb::{Reader, path};
 use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
-use touchstone_expression::client_location::AddressLocator;
-use touchstone_http::request_view::LOST_CLIENT;
+use touchstone_http::request_view::{AddressLocator, LOST_CLIENT};
 
 /// Called with a message for the operator, of one line.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;

@@ -13,7 +13,6 @@
 //! | `murmur` | the hash of shares, that of nginx |
 //! | `function` | what a map does with a value in place of a table |
 //! | [`scope`] | the variables that are valid for a text |
-//! | [`client_location`] | where clients are, of the databases of places |
 //! | [`operand`] | a variable where it is used, with its map |
 //! | [`lookup`] | the query of a text to a map |
 //! | `lexer` | the words of a condition |
@@ -22,7 +21,6 @@
 //! All texts are parsed once, when the configuration is read. The evaluation for a request takes linear time,
 //! copies only results, and cannot fail: an absent value is empty.
 
-pub mod client_location;
 pub mod condition;
 mod function;
 mod lexer;

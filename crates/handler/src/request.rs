@@ -16,7 +16,7 @@ use bytes::Bytes;
 use touchstone_http::forwarded::{forwarded_is_https, forwarded_port};
 use touchstone_http::path::PathRules;
 use touchstone_http::request::{HeadBuilder, Limits, Method, RequestBody as Framing, RequestHead};
-use touchstone_http::request_view::UNIX_CLIENT;
+use touchstone_http::request_view::{AddressLocator, UNIX_CLIENT};
 
 use crate::answer::Answer;
 use crate::interim::TakesInterim;
@@ -218,6 +218,8 @@ pub struct RequestDetails {
     /// [`UNIX_CLIENT`](touchstone_http::request_view::UNIX_CLIENT). The port is 0 if only the address is
     /// known.
     pub client: Option<SocketAddr>,
+    /// Finds the location of the client; `None`: the server has no files for that.
+    pub locator: Option<Arc<dyn AddressLocator>>,
     /// The proxy that forwarded it, if trusted. The server trusts the proxy's fields about the client.
     pub trusted_proxy: Option<IpAddr>,
     /// The configured address at which the request arrived.
@@ -465,6 +467,7 @@ mod tests {
             host: Some(Bytes::from_static(b"a")),
             site: 0,
             client: None,
+            locator: None,
             trusted_proxy: None,
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,

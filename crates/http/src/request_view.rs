@@ -40,6 +40,17 @@ pub struct RequestView<'a> {
     pub fields: &'a dyn RequestFields,
     /// The connection, where rules that need it are applied.
     pub connection: Option<&'a ConnectionView<'a>>,
+    /// Finds the location of the client; `None`: the server has no files for that.
+    pub locator: Option<&'a dyn AddressLocator>,
+}
+
+/// Finds the locations of addresses.
+pub trait AddressLocator: Send + Sync {
+    /// The country of an address, two letters.
+    fn country(&self, address: IpAddr) -> Option<[u8; 2]>;
+
+    /// The number of its autonomous system.
+    fn system(&self, address: IpAddr) -> Option<u32>;
 }
 
 /// The parts of a connection that rules use.
@@ -86,6 +97,7 @@ impl<'a> RequestView<'a> {
             host: Some(b"example.org"),
             fields: NONE,
             connection: None,
+            locator: None,
         }
     }
 

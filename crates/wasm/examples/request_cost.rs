@@ -99,6 +99,7 @@ fn request(received: Rc<ReceivedHead>) -> Request {
         host: Some(Bytes::from_static(b"127.0.0.1:8080")),
         site: 0,
         client: Some(([127, 0, 0, 1], 1234).into()),
+        locator: None,
         trusted_proxy: None,
         server: ([127, 0, 0, 1], 8080).into(),
         tls: None,

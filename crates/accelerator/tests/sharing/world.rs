@@ -568,6 +568,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         host: Some(Bytes::from_static(b"a")),
         site: 0,
         client: None,
+        locator: None,
         trusted_proxy: None,
         server: "127.0.0.1:80".parse().expect("an address"),
         tls: Some(Arc::new(tls_of(user))),

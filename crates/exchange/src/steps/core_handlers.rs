@@ -49,6 +49,7 @@ fn leads_to_its_route(snapshot: &Snapshot, request: &Request, method: &[u8], pat
         host: request.host.as_deref(),
         fields: &fields,
         connection: Some(&connection),
+        locator: snapshot.locator.as_deref(),
     };
     let resolved = rules.resolve(&view);
     let has_program = matches!(resolved.outcome, Outcome::Handler(_));

@@ -258,6 +258,7 @@ async fn step(
         host: original.host.as_deref(),
         fields: &fields,
         connection: Some(&connection),
+        locator: snapshot.locator.as_deref(),
     };
     if let Some((answer, policy, fields)) = preflight(rules, &view) {
         progress.with("cors");
