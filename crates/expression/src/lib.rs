@@ -16,7 +16,7 @@
 //! | [`operand`] | a variable where it is used, with its map |
 //! | [`lookup`] | the query of a text to a map |
 //! | `lexer` | the words of a condition |
-//! | `pattern` | regular expressions of conditions and maps |
+//! | [`pattern`] | regular expressions of conditions, maps and routes |
 //!
 //! All texts are parsed once, when the configuration is read. The evaluation for a request takes linear time,
 //! copies only results, and cannot fail: an absent value is empty.
@@ -30,7 +30,7 @@ pub mod map_text;
 mod murmur;
 pub mod network;
 pub mod operand;
-mod pattern;
+pub mod pattern;
 pub mod scope;
 pub mod source;
 mod table;
