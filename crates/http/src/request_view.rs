@@ -10,6 +10,11 @@ pub const UNIX_CLIENT: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 /// Represents a client whose connection ended before its address was read. No rule admits it.
 pub const LOST_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
+/// Whether this stands for a client whose address is not known. It has a mapped form too.
+pub fn is_lost(client: IpAddr) -> bool {
+    client.to_canonical() == LOST_CLIENT
+}
+
 /// How the clients of a unix socket are called in logs, in rules, and by programs, as in nginx.
 pub const UNIX_CLIENT_NAME: &str = "unix:";
 
