@@ -80,7 +80,8 @@ pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
-    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary, WebSocketsOutcome,
+    Interval, LATE, MessagesOutcome, Outcome, RateLimit, Saturation, SaturationSign, StageOutcome,
+    TimeSummary, WebSocketsOutcome,
 };
 pub use plan::{
     Arrivals, ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, Plan, PlanError, PlannedRequest,
