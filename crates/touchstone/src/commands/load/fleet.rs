@@ -29,7 +29,8 @@ impl Maker {
         deployment
             .iter()
             .for_each(|deployment| eprintln!("touchstone load: {}", deployment.broker_description()));
-        let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt);
+        let mut report = |line: &str| eprintln!("touchstone load: {line}");
+        let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt, &mut report);
         Ok(Maker::Fleet(Box::new(controller.map_err(|error| error.to_string())?), deployment.map(Box::new)))
     }
 
