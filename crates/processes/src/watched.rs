@@ -21,6 +21,8 @@ pub struct WatchedProcess {
     pid: Pid,
     pidfd: OwnedFd,
     outputs: Vec<Output>,
+    /// Its exit status was read, so that another process may have its number.
+    is_reaped: bool,
 }
 
 /// Standard output or standard error of a process.
@@ -46,7 +48,7 @@ impl WatchedProcess {
             }
         };
         let outputs = [output, errors].map(|pipe| Output { pipe, line: Vec::new() });
-        Ok(WatchedProcess { process, pid, pidfd, outputs: outputs.into() })
+        Ok(WatchedProcess { process, pid, pidfd, outputs: outputs.into(), is_reaped: false })
     }
 
     /// Its process number.
@@ -71,8 +73,10 @@ impl WatchedProcess {
 
     /// Sends a signal to it and to all processes of its group.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended, but it was not reaped yet, so no other process has its number.
-        let _ = kill_process_group(self.pid, signal);
+        if !self.is_reaped {
+            // It may have ended.
+            let _ = kill_process_group(self.pid, signal);
+        }
     }
 
     /// Its exit status, if it has ended. The rest of its group is killed before another process can get its
@@ -84,6 +88,7 @@ impl WatchedProcess {
             return None;
         }
         self.signal(Signal::KILL);
+        self.is_reaped = true;
         self.process.wait().ok()
     }
 }
