@@ -7,7 +7,6 @@
 //! A handler's future runs on its core and is dropped when the client disconnects. Everything that it holds
 //! (a process, a connection to a program) must end or be released when it is dropped. Work that takes long
 //! without waiting must run on another thread.
-//! without waiting must run on another thread.
 
 use std::any::Any;
 use std::future::Future;
@@ -67,6 +66,41 @@ pub trait Interface: Send + Sync {
     /// arrives there.
     fn caller(&self, _connection_return: Arc<dyn ConnectionReturn>) -> Option<Box<dyn Caller>> {
         None
+    }
+}
+
+/// An interface around another one, whose properties it has. Its handlers answer no request at once.
+pub trait InterfaceLayer: Send + Sync {
+    /// The other interface.
+    fn inner(&self) -> &dyn Interface;
+
+    /// Makes the handler of a core around that of the other interface.
+    fn around(&self, inner: Rc<dyn Handler>, server: Rc<dyn Server>) -> Rc<dyn Handler>;
+}
+
+impl<L: InterfaceLayer> Interface for L {
+    fn name(&self) -> &'static str {
+        self.inner().name()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        self.around(self.inner().on_core(server.clone()), server)
+    }
+
+    fn begins_early(&self) -> bool {
+        self.inner().begins_early()
+    }
+
+    fn takes_escapes(&self) -> bool {
+        self.inner().takes_escapes()
+    }
+
+    fn takes_missing_length(&self) -> bool {
+        self.inner().takes_missing_length()
+    }
+
+    fn judges_parameters(&self) -> bool {
+        self.inner().judges_parameters()
     }
 }
 

@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{CallUnderWay, Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::handler::{
+    CallUnderWay, Handled, Handler, Interface, InterfaceLayer, OnCore, Server,
+};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::request::Request;
 use touchstone_handler::trace::{ActiveSpan, SpanKind, Value};
@@ -24,29 +26,13 @@ pub fn open(interface: Arc<dyn Interface>, name: &'static str) -> Arc<dyn Interf
     Arc::new(Traced { interface, name })
 }
 
-impl Interface for Traced {
-    fn name(&self) -> &'static str {
-        self.interface.name()
+impl InterfaceLayer for Traced {
+    fn inner(&self) -> &dyn Interface {
+        &*self.interface
     }
 
-    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        Rc::new(TracedHandler { handler: self.interface.on_core(server), name: self.name })
-    }
-
-    fn begins_early(&self) -> bool {
-        self.interface.begins_early()
-    }
-
-    fn judges_parameters(&self) -> bool {
-        self.interface.judges_parameters()
-    }
-
-    fn takes_missing_length(&self) -> bool {
-        self.interface.takes_missing_length()
-    }
-
-    fn takes_escapes(&self) -> bool {
-        self.interface.takes_escapes()
+    fn around(&self, inner: Rc<dyn Handler>, _server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        Rc::new(TracedHandler { handler: inner, name: self.name })
     }
 }
 
