@@ -8,7 +8,8 @@
 //! full) and [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] determine the
 //! representation that the client prefers, [`status`] names the answer. [`request_view`] is a request of any
 //! version as rules use it. [`response`] is the other side: the head as a client reads it. [`added_fields`]
-//! are fields that a server adds to answers. [`trace_context`] is the trace that a request belongs to.
+//! are fields that a server adds to answers, [`field_lines`] checks those of programs. [`trace_context`] is the
+//! trace that a request belongs to.
 //! [`grammar`] and [`decimal`] are used by all of them; [`addresses`] are those to which pages send browsers.
 //! [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
@@ -33,6 +34,7 @@ pub mod date;
 pub mod decimal;
 pub mod dictionary;
 pub mod entity_tag;
+pub mod field_lines;
 pub mod forged_fields;
 pub mod forwarded;
 pub mod grammar;

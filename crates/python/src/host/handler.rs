@@ -16,6 +16,7 @@ use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Level, OnCo
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe;
 use touchstone_handler::request::{PlainGet, Protocol, Request};
+use touchstone_http::field_lines;
 use touchstone_http::request::Expectation;
 
 use super::body::Body;
@@ -276,7 +277,7 @@ impl PythonOfCore {
                 }
                 Event::File(sent) => file = Some(sent),
                 Event::Hints(lines) => {
-                    if let (Some(interim), true) = (interim, head::are_lines(&lines)) {
+                    if let (Some(interim), true) = (interim, field_lines::are_valid(&lines)) {
                         interim.interim().push(EARLY_HINTS, lines);
                     }
                 }
@@ -466,7 +467,7 @@ async fn pass_on(handler: Rc<PythonOfCore>, worker_request: Rc<WorkerRequest>, m
                 sender.push(piece);
                 worker_request.took(bytes);
             }
-            Event::End(Ok(trailers)) if head::are_lines(&trailers) => {
+            Event::End(Ok(trailers)) if field_lines::are_valid(&trailers) => {
                 sender.finish_with_trailers(trailers);
                 break;
             }
