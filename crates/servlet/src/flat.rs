@@ -13,6 +13,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use touchstone_handler::request::{PlainGet, Protocol, Request, TlsFacts};
+use touchstone_http::host::split_port;
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
 
@@ -219,18 +220,6 @@ fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
     match name {
         b"" => text(out, IpText::of(ip).as_bytes()),
         name => text(out, name),
-    }
-}
-
-/// The host without its port, and the port.
-fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
-    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
-    match colon {
-        Some(colon) => {
-            let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|digits| digits.parse().ok());
-            (&host[..colon], port)
-        }
-        None => (host, None),
     }
 }
 

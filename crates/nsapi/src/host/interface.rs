@@ -538,7 +538,7 @@ fn with_host_name<T>(
     port_at_proxy: Option<u16>,
     use_it: impl FnOnce(&HostRequest<'_>) -> T,
 ) -> T {
-    let (name, port) = split_port(host_request.host);
+    let (name, port) = touchstone_http::host::split_port(host_request.host);
     let port = port_at_proxy.or(port).unwrap_or(match host_request.is_https == host_request.tls.is_some() {
         true => host_request.port,
         // The port of a trusted proxy is not known otherwise.
@@ -564,16 +564,4 @@ fn tls_facts(tls: &touchstone_handler::request::TlsFacts) -> TlsFacts<'_> {
 
 fn key_bits(cipher_suite: &str) -> u32 {
     if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
-}
-
-/// The host without its port, and the port.
-fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
-    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
-    match colon {
-        Some(colon) => {
-            let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|digits| digits.parse().ok());
-            (&host[..colon], port)
-        }
-        None => (host, None),
-    }
 }
