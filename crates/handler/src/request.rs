@@ -71,6 +71,17 @@ pub struct TlsFacts {
     pub client_certificates: Arc<[Vec<u8>]>,
 }
 
+impl TlsFacts {
+    /// The number of bits of the cipher's key, from the name of the suite; `None`: it is not known.
+    pub fn key_bits(&self) -> Option<u16> {
+        let has = |part| self.cipher_suite.contains(part);
+        if has("AES128") || has("AES_128") {
+            return Some(128);
+        }
+        (has("AES256") || has("AES_256") || has("CHACHA20")).then_some(256)
+    }
+}
+
 /// A head with the bytes that its spans refer to. Only an HTTP/1 head is stored there as it was sent.
 #[derive(Debug)]
 pub struct ReceivedHead {
@@ -485,6 +496,21 @@ mod tests {
             trace: None,
         };
         Request::new(details, Receiver::of(Bytes::new()))
+    }
+
+    #[test]
+    fn key_sizes() {
+        for (cipher_suite, expected) in [
+            ("TLS_AES_128_GCM_SHA256", Some(128)),
+            ("TLS_AES_256_GCM_SHA384", Some(256)),
+            ("TLS_CHACHA20_POLY1305_SHA256", Some(256)),
+            ("ECDHE-ECDSA-AES128-GCM-SHA256", Some(128)),
+            ("ECDHE-RSA-CHACHA20-POLY1305", Some(256)),
+            ("", None),
+        ] {
+            let facts = TlsFacts { cipher_suite, ..TlsFacts::default() };
+            assert_eq!(facts.key_bits(), expected, "{cipher_suite}");
+        }
     }
 
     #[test]

@@ -129,7 +129,6 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, handler_facts: HandlerFact
     } else {
         usual_port
     });
-    let cipher_suite = request.tls.map_or("", |tls| tls.cipher_suite);
     let has_length = || request.fields().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
     let length = match (handler_facts.has_body, request.body_length) {
         (true, Some(length)) => i64::try_from(length).unwrap_or(i64::MAX),
@@ -143,7 +142,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, handler_facts: HandlerFact
     number(out, u32::from(server_port));
     number(out, request.client.map_or(0, |client| u32::from(client.port())));
     number(out, u32::from(request.server.port()));
-    number(out, if request.tls.is_some() { key_bits(cipher_suite) } else { 0 });
+    number(out, request.tls.and_then(TlsFacts::key_bits).map_or(0, u32::from));
     out.extend_from_slice(&length.to_le_bytes());
     number(out, 0);
     out.extend_from_slice(&request.connection.to_le_bytes());
@@ -221,10 +220,6 @@ fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
         b"" => text(out, IpText::of(ip).as_bytes()),
         name => text(out, name),
     }
-}
-
-fn key_bits(cipher_suite: &str) -> u32 {
-    if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
 }
 
 #[cfg(test)]

@@ -555,13 +555,9 @@ fn with_host_name<T>(
 fn tls_facts(tls: &touchstone_handler::request::TlsFacts) -> TlsFacts<'_> {
     TlsFacts {
         cipher: tls.cipher_suite.as_bytes(),
-        key_bits: key_bits(tls.cipher_suite),
+        key_bits: tls.key_bits().map_or(0, u32::from),
         client_certificate: None,
         client_subject: tls.client_subject.as_deref().map(str::as_bytes),
         client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
     }
-}
-
-fn key_bits(cipher_suite: &str) -> u32 {
-    if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
 }
