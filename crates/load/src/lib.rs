@@ -15,7 +15,6 @@ mod check;
 mod choice;
 mod client;
 mod clock;
-mod digits;
 mod engine;
 mod export;
 mod failure;
@@ -75,7 +74,6 @@ pub use check::{
 pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
-pub use digits::with_thousands_separators;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{
