@@ -8,9 +8,9 @@
 //! full) and [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] determine the
 //! representation that the client prefers, [`status`] names the answer. [`request_view`] is a request of any
 //! version as rules use it. [`response`] is the other side: the head as a client reads it. [`added_fields`]
-//! are fields that a server adds to answers, [`field_lines`] checks those of programs. [`trace_context`] is the
-//! trace that a request belongs to.
-//! [`grammar`] and [`decimal`] are used by all of them; [`addresses`] are those to which pages send browsers.
+//! are fields that a server adds to answers, [`field_lines`] checks those of programs. [`trace_context`] is
+//! the trace that a request belongs to. [`grammar`], [`decimal`], [`hexadecimal`] and [`percent`] are used by
+//! all of them; [`addresses`] are those to which pages send browsers.
 //! [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
@@ -40,9 +40,11 @@ pub mod forwarded;
 pub mod grammar;
 pub mod h2;
 pub mod h3;
+pub mod hexadecimal;
 pub mod host;
 pub mod ip_text;
 pub mod path;
+pub mod percent;
 pub mod range;
 pub mod request;
 pub mod request_view;

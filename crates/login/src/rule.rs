@@ -16,6 +16,7 @@ use touchstone_handler::request::Request;
 use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_http::addresses::{form, is_this_machine, with_parameters};
 use touchstone_http::cookie;
+use touchstone_http::hexadecimal;
 use touchstone_http::request::Method;
 
 use crate::browser::BrowserFields;
@@ -495,5 +496,5 @@ fn read_secret(path: &Path) -> Result<String, String> {
 /// The name of a client of a provider in cookies.
 fn name_of(issuer: &str, client_id: &str) -> String {
     let hash = digest::digest(&digest::SHA256, [issuer, client_id].join("\0").as_bytes());
-    hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal::encode(&hash.as_ref()[..4])
 }

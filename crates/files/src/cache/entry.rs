@@ -14,6 +14,7 @@ use std::task::{Poll, Waker};
 
 use touchstone_http::content_coding::{CodingPreference, ContentCoding};
 use touchstone_http::dictionary::{AvailableDictionary, DictionaryCoding, DictionaryHash};
+use touchstone_http::hexadecimal;
 
 use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
 use super::{FileCache, Key, NewEntry, ReadTicket, Validity, lock};
@@ -504,7 +505,7 @@ impl DictionaryJob {
         if body.len() + LEAST_GAIN_BYTES > plain.body_length() {
             return Ok(());
         }
-        let of_dictionary: String = self.hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let of_dictionary = hexadecimal::encode(&self.hash[..8]);
         let suffix = format!("{}{}-{of_dictionary}", self.coding.token(), self.level);
         let identity = &self.entry.identity.representation;
         let representation = Representation {
