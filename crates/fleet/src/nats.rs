@@ -345,7 +345,7 @@ impl Fabric for Nats {
             object.read_to_end(&mut document).await.map_err(failed)?;
             Ok(document)
         })?;
-        if sha256(&document) != sha256 {
+        if touchstone_lab::machine::sha256(&document) != sha256 {
             return Err(FabricError::Failed(format!("the document {sha256} was changed")));
         }
         Ok(document)
