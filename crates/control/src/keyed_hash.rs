@@ -1,7 +1,6 @@
 //! Keyed hashes for entity tags and for placeholders of secrets. They show whether two values are equal.
 //! Clients do not have the key and cannot compare guessed values with them.
 
-
 use aws_lc_rs::hmac;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

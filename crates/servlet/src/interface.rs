@@ -15,7 +15,7 @@ use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::request::{Expectation, Method};
-use touchstone_interfaces::ajp::Ambiguous;
+use touchstone_interfaces::ajp::AmbiguousPath;
 
 use crate::answers::{complete_answer, unavailable};
 use crate::call_durations::PathKey;
@@ -145,7 +145,7 @@ impl Handler for ServletOfCore {
                 request.depth += 1;
                 Box::pin(ready(Handled::Again(Box::new(request))))
             }
-            Err(Ambiguous) => Box::pin(ready(Handled::Answer(Answer::error(400)))),
+            Err(AmbiguousPath) => Box::pin(ready(Handled::Answer(Answer::error(400)))),
         }
     }
 

@@ -18,7 +18,7 @@ use touchstone_http::hexadecimal;
 
 use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
 use super::{FileCache, Key, NewEntry, ReadTicket, Validity, lock};
-use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
+use crate::coding::{CodingSource, Codings, PrecompressedFiles, suffixed_etag, twin_etag};
 use crate::compress::compress;
 use crate::dictionary::{self, has_room};
 use crate::root::{FileFacts, Root};
@@ -317,7 +317,7 @@ impl Entry {
         if self.twins_checked_second.swap(date.unix_seconds, Ordering::Relaxed) == date.unix_seconds {
             return true;
         }
-        let unchanged = Twins::find(&self.root, &self.file_path).same_version(twins);
+        let unchanged = PrecompressedFiles::find(&self.root, &self.file_path).same_version(twins);
         if !unchanged {
             cache.remove(self);
         }

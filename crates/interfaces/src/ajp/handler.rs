@@ -15,7 +15,7 @@ use super::code::{PACKET_HEADER_BYTES, attribute};
 use super::packet::PacketLimits;
 use super::path::ServletPath;
 use super::settings::Settings;
-use super::writer::{RequestWriter, Unsendable};
+use super::writer::{RequestWriter, UnsupportedRequest};
 use super::{Ajp, State, request};
 use crate::backend::{
     Backends, Call, CallRules, Caller, Group, Owner, Protocol as _, RequestLogName, SharedGroup, Upload,
@@ -134,11 +134,11 @@ impl ContainersOfCore {
             }
             writer.finish(most_bytes).map(Bytes::from)
         };
-        let heads: Result<Vec<Bytes>, Unsendable> =
+        let heads: Result<Vec<Bytes>, UnsupportedRequest> =
             backends.map(|backend| finish(writer.clone(), &backend.route)).collect();
         heads.map_err(|problem| match problem {
-            Unsendable::ForbiddenByte => Answer::error(400),
-            Unsendable::TooLong => {
+            UnsupportedRequest::ForbiddenByte => Answer::error(400),
+            UnsupportedRequest::TooLong => {
                 let message = format!(
                     "a request does not fit into a packet of {most_bytes} bytes ({}); raise packet_bytes \
                      here and packetSize of the container",

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::FastCgi;
 use super::decoder::{Decoder, Event};
 use super::encoder::{RequestWriter, append_record};
-use super::pairs::{self, CutShort, Pairs};
+use super::pairs::{self, Pairs, TruncatedPair};
 use super::record::{
     Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, ProtocolStatus, RecordType, Role, WrongBytes,
 };
@@ -151,7 +151,7 @@ fn pairs_that_are_cut_short() {
     for bytes in
         [&b"\x01"[..], b"\x01\x01a", b"\x80\x00\x00", b"\x80\x00\x00\x05\x00abcd", b"\xff\xff\xff\xff\x00a"]
     {
-        assert_eq!(Pairs::new(bytes).collect::<Vec<_>>(), [Err(CutShort)], "{bytes:?}");
+        assert_eq!(Pairs::new(bytes).collect::<Vec<_>>(), [Err(TruncatedPair)], "{bytes:?}");
     }
 }
 

@@ -41,7 +41,7 @@ const PIPE_BYTES: usize = 128 * 1024;
 
 /// How plug-ins are run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hosting {
+pub struct PluginIsolation {
     /// They run in a child process.
     pub in_process_of_its_own: bool,
     /// The most threads on which functions may wait.
@@ -59,7 +59,7 @@ pub struct Nsapi {
     /// Runs the functions, here or in a child process.
     function_host: FunctionHost,
     workers: Workers,
-    hosting: Hosting,
+    hosting: PluginIsolation,
     log: Arc<Messages>,
     /// For `send-cgi`.
     programs: Arc<CgiInterface>,
@@ -74,7 +74,7 @@ impl Nsapi {
     /// Loads the plug-ins, or starts the process that loads them. The error lists all problems.
     pub fn start(
         settings: &Settings,
-        hosting: &Hosting,
+        hosting: &PluginIsolation,
         programs: Arc<CgiInterface>,
     ) -> Result<Nsapi, Vec<String>> {
         crate::slots::install();
@@ -170,7 +170,7 @@ impl Messages {
 struct NsapiOfCore {
     function_host: FunctionHost,
     workers: Workers,
-    hosting: Hosting,
+    hosting: PluginIsolation,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
     programs: Rc<CgiHandler>,
