@@ -44,7 +44,7 @@ pub use fabric::{
 };
 pub use launch::{Launch, Launched, Launcher};
 pub use manifests::{ManifestOptions, manifests};
-pub use message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role};
+pub use message::{AgentFacts, AgentState, Heartbeat, Order, PROTOCOL, Report, Role};
 pub use mix_results::{MixResults, Part, PartHead};
 pub use nats::Nats;
 pub use patience::Patience;

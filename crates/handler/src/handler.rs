@@ -21,8 +21,8 @@ use crate::answer::Answer;
 use crate::interim::TakesInterim;
 use crate::request::{PlainGet, Request};
 
-/// A future that runs on one core.
-pub type OnCore<T> = Pin<Box<dyn Future<Output = T>>>;
+/// A boxed future that runs on one core, so it need not be `Send`.
+pub type LocalBoxFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// A way to call a program, as configured.
 pub trait Interface: Send + Sync {
@@ -146,7 +146,7 @@ pub type CallUnderWay = Box<dyn Any + Send>;
 /// Answers requests on one core.
 pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends the request.
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled>;
 
     /// Answers a request directly from the connection's buffer, or begins to, before a [`Request`] is made of
     /// it. `body` is an empty buffer of the core for the body of [`ImmediateAnswer::Written`], which saves an
@@ -157,7 +157,11 @@ pub trait Handler {
 
     /// Waits for the answer to a GET that a [`Caller`] of the same interface has passed to the program.
     /// `interim` takes interim responses.
-    fn await_call(self: Rc<Self>, _call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(
+        self: Rc<Self>,
+        _call: CallUnderWay,
+        _interim: Rc<dyn TakesInterim>,
+    ) -> LocalBoxFuture<Answer> {
         Box::pin(async { Answer::error(500) })
     }
 }
@@ -186,7 +190,7 @@ pub trait PendingCall {
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
     /// Continues with the request for which the call was started.
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled>;
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled>;
 }
 
 /// The result of [`Handler::handle`].
@@ -249,7 +253,7 @@ pub trait Server {
 
     /// Answers a request that the server itself makes, such as for a page's inclusion, through routes and
     /// access rules. Its depth must be one more than that of the request for which it is made.
-    fn answer(&self, request: Request) -> OnCore<Answer>;
+    fn answer(&self, request: Request) -> LocalBoxFuture<Answer>;
 
     /// The number of the core, from 0.
     fn core(&self) -> usize;

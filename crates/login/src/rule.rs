@@ -62,7 +62,7 @@ pub struct OpenSession {
 }
 
 /// A request with a session.
-pub struct Passed {
+pub struct SignedInRequest {
     /// The user, and fields for programs and origins.
     pub identity: Arc<Identity>,
     /// The session, for requests that are derived from this one.
@@ -230,7 +230,7 @@ impl Login {
 
     /// Checks whether a request has a session that satisfies the rules. Queries the provider, if it is time
     /// to do so, whether the session continues.
-    pub async fn check(&self, request: &Request) -> Result<Passed, Refused> {
+    pub async fn check(&self, request: &Request) -> Result<SignedInRequest, Refused> {
         let login_request = LoginRequest::read(request)?;
         let carried = request.session.clone().and_then(|session| session.downcast::<OpenSession>().ok());
         let carried =
@@ -271,9 +271,9 @@ impl Login {
         self.passed(open, Vec::new())
     }
 
-    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<Passed, Refused> {
+    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<SignedInRequest, Refused> {
         match &open.identity {
-            Ok(identity) => Ok(Passed { identity: identity.clone(), session: open, cookies }),
+            Ok(identity) => Ok(SignedInRequest { identity: identity.clone(), session: open, cookies }),
             Err(TokenRejection::Insufficient) => Err(Refused::usual(forbidden())),
             Err(TokenRejection::Invalid(reason)) => Err(Refused::new(403, *reason)),
             Err(TokenRejection::UnknownKey) => Err(Refused::new(403, "the session has no key")),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{
-    CallUnderWay, Handled, Handler, Interface, InterfaceLayer, OnCore, Server,
+    CallUnderWay, Handled, Handler, Interface, InterfaceLayer, LocalBoxFuture, Server,
 };
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::request::Request;
@@ -42,7 +42,7 @@ struct TracedHandler {
 }
 
 impl Handler for TracedHandler {
-    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, mut request: Request) -> LocalBoxFuture<Handled> {
         let span = request.trace.as_ref().and_then(|trace| trace.begin(SpanKind::Internal, self.name));
         let Some(mut span) = span else { return self.handler.clone().handle(request) };
         span.set("touchstone.interface", Value::Text(self.name.into()));
@@ -55,7 +55,11 @@ impl Handler for TracedHandler {
         })
     }
 
-    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(
+        self: Rc<Self>,
+        call: CallUnderWay,
+        interim: Rc<dyn TakesInterim>,
+    ) -> LocalBoxFuture<Answer> {
         self.handler.clone().await_call(call, interim)
     }
 }

@@ -15,7 +15,9 @@ use rustc_hash::FxHashSet;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, InterfaceLayer, Level, OnCore, Server};
+use touchstone_handler::handler::{
+    Handled, Handler, Interface, InterfaceLayer, Level, LocalBoxFuture, Server,
+};
 use touchstone_handler::pipe::{ReceiverDropped, Sender, pipe};
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::request::Method;
@@ -82,7 +84,7 @@ struct ComposedOfCore {
 }
 
 impl Handler for ComposedOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(self.answer(request))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{self, Interface, Level, OnCore};
+use touchstone_handler::handler::{self, Interface, Level, LocalBoxFuture};
 use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_observe::log::error::ErrorLog;
@@ -104,7 +104,7 @@ impl handler::Server for ServerOfCore {
         self.error_log().is_some_and(|log| log.recovered(name))
     }
 
-    fn answer(&self, request: Request) -> OnCore<Answer> {
+    fn answer(&self, request: Request) -> LocalBoxFuture<Answer> {
         let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
         Box::pin(async move {
             match core {

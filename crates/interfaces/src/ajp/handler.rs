@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_http::grammar::list_members;
@@ -65,7 +65,7 @@ struct ContainersOfCore {
 }
 
 impl Handler for ContainersOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move { self.answer(request).await })
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
-    FileAnswer, Handled, Handler, ImmediateAnswer, Interface, Level, OnCore, Server, Show,
+    FileAnswer, Handled, Handler, ImmediateAnswer, Interface, Level, LocalBoxFuture, Server, Show,
 };
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
@@ -182,7 +182,7 @@ struct NsapiOfCore {
 }
 
 impl Handler for NsapiOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         if request.body_length().is_none() {
             return Box::pin(self.of_unknown_length(request));
         }

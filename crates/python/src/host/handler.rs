@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Level, OnCore, PendingCall, Server};
+use touchstone_handler::handler::{
+    Handled, Handler, ImmediateAnswer, Level, LocalBoxFuture, PendingCall, Server,
+};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe;
 use touchstone_handler::request::{PlainGet, Protocol, Request};
@@ -358,7 +360,7 @@ impl Drop for PythonOfCore {
 }
 
 impl Handler for PythonOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move { Handled::Answer(self.answer(request, None).await) })
     }
 
@@ -418,7 +420,7 @@ impl PendingCall for PendingGet {
         Poll::Ready(())
     }
 
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let PendingGet { handler, worker_request } = *self;
         Box::pin(async move { Handled::Answer(handler.answer(request, worker_request).await) })
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_config::SubstituteConfig;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, InterfaceLayer, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, InterfaceLayer, LocalBoxFuture, Server};
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
@@ -198,7 +198,7 @@ struct SubstitutedHandler {
 }
 
 impl Handler for SubstitutedHandler {
-    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, mut request: Request) -> LocalBoxFuture<Handled> {
         let is_head = request.received.head.method == Method::Head;
         if !self.substitution.request_plain_form(&mut request) {
             return Box::pin(async { Handled::Answer(Answer::error(500)) });
