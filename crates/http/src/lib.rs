@@ -10,7 +10,8 @@
 //! version as rules use it. [`response`] is the other side: the head as a client reads it. [`added_fields`]
 //! are fields that a server adds to answers, [`field_lines`] checks those of programs. [`trace_context`] is
 //! the trace that a request belongs to. [`grammar`], [`decimal`], [`hexadecimal`] and [`percent`] are used by
-//! all of them; [`addresses`] are those to which pages send browsers.
+//! all of them; [`addresses`] are those to which pages send browsers. [`split_mix`] makes numbers that look
+//! random.
 //! [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
@@ -49,6 +50,7 @@ pub mod range;
 pub mod request;
 pub mod request_view;
 pub mod response;
+pub mod split_mix;
 pub mod status;
 pub mod target;
 pub mod trace_context;

@@ -112,8 +112,8 @@
 //!   [`send_capacity`](ServerConnection::send_capacity) returns how many more bytes could be sent. There
 //!   is no event for a window that opens: after each `receive`, check
 //!   [`has_data_to_send`](ServerConnection::has_data_to_send), or call `next_data`.
-//! - The header section of a cached response is encoded once ([`hpack::encode_response_block`]), because it is
-//!   the same on every connection. A response that is made for each request can use
+//! - The header section of a cached response is encoded once ([`hpack::encode_response_block`]), because it
+//!   is the same on every connection. A response that is made for each request can use
 //!   [`respond_with_fields`](ServerConnection::respond_with_fields), which compresses better.
 //! - [`take_output`](ServerConnection::take_output) returns the frames of the connection itself. All calls
 //!   that take `out` begin with it, so that everything is in order.
