@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use touchstone_config::{Network, NetworkMap};
-use touchstone_http::request_view::LOST_CLIENT;
+use touchstone_http::request_view::is_lost;
 
 /// The rules of one site or route.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl AddressRules {
     /// to it. Clients of unix sockets count as a network.
     #[inline]
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
-        client.is_some_and(|client| client.to_canonical() != LOST_CLIENT && self.map.get(client))
+        client.is_some_and(|client| !is_lost(client) && self.map.get(client))
     }
 }
 
@@ -40,6 +40,7 @@ mod tests {
     use super::super::test_networks::{address, any_address, any_network, networks};
     use super::*;
     use proptest::prelude::*;
+    use touchstone_http::request_view::LOST_CLIENT;
 
     fn allows(allow: &[&str], deny: &[&str], client: &str) -> bool {
         AddressRules::new(&networks(allow), &networks(deny)).unwrap().allows(Some(address(client)))

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use maxminddb::{Reader, path};
 use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
-use touchstone_expression::client_location::AddressLocator;
-use touchstone_http::request_view::LOST_CLIENT;
+use touchstone_http::request_view::{AddressLocator, is_lost};
 
 /// Called with a message for the operator, of one line.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
@@ -172,7 +171,7 @@ impl GeoRules {
 
     /// Whether a client is admitted.
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
-        let Some(client) = client.filter(|client| client.to_canonical() != LOST_CLIENT) else { return false };
+        let Some(client) = client.filter(|client| !is_lost(*client)) else { return false };
         self.exempt.contains(client) || decide(&self.allow, &self.deny, self.geoip.locate(client))
     }
 }

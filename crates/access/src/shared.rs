@@ -15,7 +15,6 @@ use super::password_file::PasswordFile;
 use super::success_cache::SuccessCache;
 use super::token_keys::{KeySource, Location};
 use touchstone_config::{GeoIpConfig, TokenKeys};
-use touchstone_expression::client_location::{self, AddressLocator};
 
 /// The number of clients that are stored for rates, counted once per limit: 2 MiB, allocated when the first
 /// limit is used.
@@ -128,7 +127,6 @@ impl AccessShared {
         }
         places.geoip = (!files.is_empty()).then(|| Arc::new(GeoIp::new(files)));
         places.tells_programs = config.request_fields && places.geoip.is_some();
-        client_location::set_source(places.geoip.clone().map(|geoip| geoip as Arc<dyn AddressLocator>));
         Ok(())
     }
 

@@ -1,16 +1,10 @@
 //! Formats numbers for people.
 
+use touchstone_http::decimal::with_thousands_separators;
+
 /// `1,234,567`
 pub fn whole(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    with_thousands_separators(&number.to_string())
 }
 
 /// A number with three significant digits: `0.12`, `3.4`, `57`, `1,234`.

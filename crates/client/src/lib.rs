@@ -2,8 +2,10 @@
 //! issues its certificates, to issuers of tokens, and to collectors of telemetry.
 //!
 //! It uses one connection for each request, HTTP/1.1 or [gRPC](grpc), with limits on time and size.
-//! Redirections are not followed. The cores do not use it: it runs on threads that may wait.
+//! Redirections are not followed. The cores do not use it: it runs on threads that may wait. [`blocking`]
+//! reads answers for commands.
 
+pub mod blocking;
 mod connection;
 pub mod grpc;
 mod public_address;

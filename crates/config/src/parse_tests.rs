@@ -633,10 +633,6 @@ fn places_are_kept() {
     );
     assert_eq!(places.problem_in_site(0, "root", "m").to_string(), format!("{}:5:8: m", path.display()));
     assert_eq!(places.problem_in_site(0, "index", "m").to_string(), format!("{}:3:1: m", path.display()));
-    let listener = places.problem_with_listener(&config, "127.0.0.1:80".parse().unwrap(), "in use");
-    assert_eq!(listener.to_string(), format!("{}:4:11: in use", path.display()));
-    let unknown = places.problem_with_listener(&config, "127.0.0.1:81".parse().unwrap(), "in use");
-    assert_eq!(unknown.to_string(), format!("{}: in use", path.display()));
 }
 
 /// Pieces from which nearly correct texts are made.

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use touchstone_config_section::{ConfigProblem, ListenAddress, Place, SectionPlaces, problem_at};
-
-use super::Config;
+use touchstone_config_section::{ConfigProblem, Place, SectionPlaces, problem_at};
 
 /// The places of all parts that were read. The default has no place: every problem is then reported without
 /// one.
@@ -17,9 +15,9 @@ pub struct ConfigPlaces {
     pub sections: BTreeMap<&'static str, SectionPlaces>,
     /// Each `[[map]]`, in their order.
     pub maps: Vec<SectionPlaces>,
-    /// Each `[[site]]`, in the order of [`Config::sites`].
+    /// Each `[[site]]`, in the order of [`Config::sites`](super::Config::sites).
     pub sites: Vec<SectionPlaces>,
-    /// Each `[[stream]]`, in the order of [`Config::streams`].
+    /// Each `[[stream]]`, in the order of [`Config::streams`](super::Config::streams).
     pub streams: Vec<SectionPlaces>,
 }
 
@@ -37,22 +35,6 @@ impl ConfigPlaces {
     /// A problem at the value of a key of the stream at this position; `key` may be in a section of it.
     pub fn problem_in_stream(&self, stream: usize, key: &str, message: impl Into<String>) -> ConfigProblem {
         self.problem(self.streams.get(stream).map(|places| places.key_below(key)), message)
-    }
-
-    /// A problem with an address that `config` listens on, at the first place that names it.
-    pub fn problem_with_listener(
-        &self,
-        config: &Config,
-        address: ListenAddress,
-        message: impl Into<String>,
-    ) -> ConfigProblem {
-        let sites = config.sites.iter().map(|site| &site.listen).zip(&self.sites);
-        let streams = config.streams.iter().map(|stream| &stream.listen).zip(&self.streams);
-        let place = sites.chain(streams).find_map(|(addresses, places)| {
-            let position = addresses.iter().position(|listen| *listen == address)?;
-            Some(places.item("listen", position))
-        });
-        self.problem(place, message)
     }
 
     /// A problem at a place, or of the whole configuration.

@@ -138,10 +138,4 @@ impl CaseRecord {
             outcomes: Vec::new(),
         }
     }
-
-    /// Whether systems differ.
-    pub fn is_disputed(&self) -> bool {
-        let has = |wanted: Verdict| self.outcomes.iter().flatten().any(|one| one.verdict == wanted);
-        has(Verdict::Kept) && has(Verdict::Broken)
-    }
 }

@@ -8,11 +8,11 @@ use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use touchstone_config::SiteConfig;
+use touchstone_http::hexadecimal;
 use touchstone_tls::{LoadedCertificate, private_file, provider};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 
-use crate::keyed_hash::hexadecimal;
 use crate::request::ControlError;
 use crate::resource::Resource;
 
@@ -74,7 +74,7 @@ fn describe(value: &mut Value, loaded: &LoadedCertificate) {
     let warnings = loaded.warnings.clone();
     value["warnings"] = warnings.into();
     if let Some(der) = loaded.certified.cert.first() {
-        value["sha256"] = hexadecimal(&Sha256::digest(der)).into();
+        value["sha256"] = hexadecimal::encode(&Sha256::digest(der)).into();
         if let Ok((_, parsed)) = X509Certificate::from_der(der) {
             value["issuer"] = parsed.issuer().to_string().into();
             value["serial"] = parsed.raw_serial_as_string().into();
@@ -128,7 +128,7 @@ pub fn receive(
         .chars()
         .map(|letter| if letter.is_ascii_alphanumeric() || letter == '.' { letter } else { '_' })
         .collect();
-    let digest = hexadecimal(&Sha256::digest(text.as_bytes()));
+    let digest = hexadecimal::encode(&Sha256::digest(text.as_bytes()));
     let file = directory.join(format!("{safe}-{}.pem", &digest[..16]));
     let was_there = file.exists();
     private_file::write(&file, text.as_bytes(), 0o600).map_err(cannot)?;

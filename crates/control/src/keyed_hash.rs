@@ -1,11 +1,10 @@
 //! Keyed hashes for entity tags and for placeholders of secrets. They show whether two values are equal.
 //! Clients do not have the key and cannot compare guessed values with them.
 
-use std::fmt::Write as _;
-
 use aws_lc_rs::hmac;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use touchstone_http::hexadecimal;
 
 /// The key of this process.
 pub struct HashKey(hmac::Key);
@@ -24,7 +23,7 @@ impl HashKey {
 
     /// 64 hexadecimal digits.
     pub fn hash(&self, bytes: &[u8]) -> String {
-        hexadecimal(hmac::sign(&self.0, bytes).as_ref())
+        hexadecimal::encode(hmac::sign(&self.0, bytes).as_ref())
     }
 
     /// The entity tag of a value.
@@ -41,15 +40,7 @@ impl Default for HashKey {
 
 /// A hash of a value without a key, which is the same in every process.
 pub fn digest(value: &Value) -> String {
-    hexadecimal(&Sha256::digest(value.to_string().as_bytes()))
-}
-
-/// The bytes as hexadecimal digits.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hexadecimal::encode(&Sha256::digest(value.to_string().as_bytes()))
 }
 
 #[cfg(test)]
@@ -63,6 +54,6 @@ mod tests {
         assert_eq!(key.entity_tag(&json!({ "a": 1, "b": 2 })), key.entity_tag(&json!({ "b": 2, "a": 1 })));
         assert_ne!(key.entity_tag(&json!(1)), key.entity_tag(&json!(2)));
         assert_ne!(key.entity_tag(&json!(1)), HashKey::new().entity_tag(&json!(1)));
-        assert_eq!(digest(&json!({})), hexadecimal(&Sha256::digest(b"{}")));
+        assert_eq!(digest(&json!({})), hexadecimal::encode(&Sha256::digest(b"{}")));
     }
 }

@@ -86,7 +86,7 @@ pub struct OriginOverride {
 
 /// A change that is no longer applied.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SetAside {
+pub struct ObsoleteChange {
     /// The changed site or section.
     pub subject: Subject,
     /// The change.
@@ -103,7 +103,7 @@ pub struct Overlay {
     /// The states and weights of origins.
     pub origins: BTreeMap<OriginName, OriginOverride>,
     /// The changes that are no longer applied.
-    pub set_aside: Vec<SetAside>,
+    pub set_aside: Vec<ObsoleteChange>,
 }
 
 impl Overlay {
@@ -147,7 +147,7 @@ impl Overlay {
         for item in value["set_aside"].as_array().into_iter().flatten() {
             let subject = item["subject"].as_str().and_then(Subject::parse).ok_or("a subject is missing")?;
             let reason = item["reason"].as_str().unwrap_or_default().to_string();
-            overlay.set_aside.push(SetAside { subject, change: parse_change(item)?, reason });
+            overlay.set_aside.push(ObsoleteChange { subject, change: parse_change(item)?, reason });
         }
         Ok(overlay)
     }
@@ -188,7 +188,7 @@ impl Overlay {
     /// Sets a change aside.
     pub fn set_aside(&mut self, subject: &Subject, reason: String) {
         let Some(change) = self.changes.remove(subject) else { return };
-        self.set_aside.push(SetAside { subject: subject.clone(), change, reason });
+        self.set_aside.push(ObsoleteChange { subject: subject.clone(), change, reason });
         let too_many = self.set_aside.len().saturating_sub(MOST_SET_ASIDE);
         self.set_aside.drain(..too_many);
     }

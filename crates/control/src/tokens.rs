@@ -11,6 +11,7 @@ use std::path::Path;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use sha2::{Digest as _, Sha256};
+use touchstone_http::hexadecimal;
 
 /// The minimum length of a token; 16 random letters and digits cannot be guessed.
 pub const SHORTEST_TOKEN: usize = 16;
@@ -136,27 +137,19 @@ fn parse_line(line: &str) -> Result<Entry, String> {
 }
 
 fn parse_digest(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut digest = [0; 32];
-    for (position, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * position..2 * position + 2], 16).ok()?;
-    }
-    Some(digest)
+    hexadecimal::decode(text).filter(|_| text.len() == 64)?.try_into().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyed_hash::hexadecimal;
     use proptest::prelude::*;
 
     const TOKEN: &str = "0123456789abcdef";
 
     #[test]
     fn clients_are_identified_by_their_tokens() {
-        let digest = hexadecimal(&Sha256::digest(b"another-token-of-20"));
+        let digest = hexadecimal::encode(&Sha256::digest(b"another-token-of-20"));
         let text = format!("# clients\n\ndeploy change {TOKEN}\n  dashboard\tread sha256:{digest}\n");
         let tokens = Tokens::parse(&text).unwrap();
         let identity = |name: &str, right| Some(Identity { name: name.to_string(), right });

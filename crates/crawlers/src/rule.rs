@@ -27,7 +27,7 @@ use touchstone_http::request_view::RequestView;
 use crate::bots::agent::Agent;
 use crate::bots::directories::{Directories, FetchSettings};
 use crate::bots::directory::{Directory, LARGEST_BYTES};
-use crate::bots::verification::{BotKeys, Circumstances, NamedBot, Outcome, VerifiedBot, Verifier};
+use crate::bots::verification::{BotKeys, NamedBot, Outcome, SignatureContext, VerifiedBot, Verifier};
 use crate::check::binding::Properties;
 use crate::check::token::TextKeys;
 use crate::pace::Pace;
@@ -217,7 +217,7 @@ impl Crawlers {
         let fields: Vec<(&[u8], &[u8])> = request.received.fields().collect();
         let parts = target_parts(request);
         let message = as_message(request, &parts, &fields);
-        let outcome = self.verifier.verify(&message, Circumstances { now_s: now_s(), is_private }).await;
+        let outcome = self.verifier.verify(&message, SignatureContext { now_s: now_s(), is_private }).await;
         let facts = |name: Arc<str>, state| Some(BotFacts { name, state });
         let (counted, status, reason) = match outcome {
             Outcome::Unsigned => return Ok((None, None)),

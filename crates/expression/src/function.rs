@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use touchstone_http::path::append_escaped;
+use touchstone_http::percent;
 
 /// What becomes of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,30 +50,12 @@ impl Function {
                 append_escaped(&value, OF_PATHS, &mut escaped);
                 Cow::Owned(escaped)
             }
-            Function::Unescape if value.contains(&b'%') => Cow::Owned(unescaped(&value)),
+            Function::Unescape if value.contains(&b'%') => {
+                Cow::Owned(percent::decode(&value, false).into_owned())
+            }
             Function::Unescape => value,
         }
     }
-}
-
-/// A `%` without two hexadecimal digits stays as it is.
-fn unescaped(value: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| value.get(at).and_then(|byte| (*byte as char).to_digit(16));
-    let mut out = Vec::with_capacity(value.len());
-    let mut at = 0;
-    while let Some(&byte) = value.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -13,16 +13,14 @@
 //! | `murmur` | the hash of shares, that of nginx |
 //! | `function` | what a map does with a value in place of a table |
 //! | [`scope`] | the variables that are valid for a text |
-//! | [`client_location`] | where clients are, of the databases of places |
 //! | [`operand`] | a variable where it is used, with its map |
 //! | [`lookup`] | the query of a text to a map |
 //! | `lexer` | the words of a condition |
-//! | `pattern` | regular expressions of conditions and maps |
+//! | [`pattern`] | regular expressions of conditions, maps and routes |
 //!
 //! All texts are parsed once, when the configuration is read. The evaluation for a request takes linear time,
 //! copies only results, and cannot fail: an absent value is empty.
 
-pub mod client_location;
 pub mod condition;
 mod function;
 mod lexer;
@@ -32,7 +30,7 @@ pub mod map_text;
 mod murmur;
 pub mod network;
 pub mod operand;
-mod pattern;
+pub mod pattern;
 pub mod scope;
 pub mod source;
 mod table;

@@ -5,9 +5,8 @@ use std::net::IpAddr;
 
 use touchstone_http::host::split_port;
 use touchstone_http::path::append_escaped;
-use touchstone_http::request_view::{ConnectionView, RequestView, TlsView, client_name};
+use touchstone_http::request_view::{AddressLocator, ConnectionView, RequestView, TlsView, client_name};
 
-use crate::client_location;
 use crate::variable::{Fact, Variable};
 
 /// Returns the values of variables; `None`: the value is not available.
@@ -32,7 +31,7 @@ impl Source for RequestView<'_> {
                 values.find_map(|value| cookie(value, &variable.name)).map(Cow::Borrowed)
             }
             Fact::Argument => argument(self.query?, &variable.name).map(Cow::Borrowed),
-            Fact::Country | Fact::System => place(variable.fact, self.client?),
+            Fact::Country | Fact::System => place(variable.fact, self.locator, self.client?),
             _ => of_connection(self.connection?, variable.fact),
         }
     }
@@ -59,10 +58,10 @@ pub fn of_connection<'a>(connection: &ConnectionView<'a>, fact: Fact) -> Option<
 pub const VERIFIED: &str = "SUCCESS";
 
 /// The country or system of a client.
-pub fn place<'a>(fact: Fact, client: IpAddr) -> Option<Cow<'a, [u8]>> {
+pub fn place<'a>(fact: Fact, locator: Option<&dyn AddressLocator>, client: IpAddr) -> Option<Cow<'a, [u8]>> {
     match fact {
-        Fact::Country => client_location::country(client).map(|code| Cow::Owned(code.to_vec())),
-        Fact::System => client_location::system(client).map(text),
+        Fact::Country => locator?.country(client).map(|code| Cow::Owned(code.to_vec())),
+        Fact::System => locator?.system(client).map(text),
         _ => None,
     }
 }

@@ -46,7 +46,7 @@ impl CodingSettings {
         if facts.size < LEAST_BYTES || !is_compressible(content_type) {
             return Codings::NONE;
         }
-        let twins = self.precompressed.then(|| Twins::find(root, file_path));
+        let twins = self.precompressed.then(|| PrecompressedFiles::find(root, file_path));
         Codings { original: Some(*facts), twins, levels: if kept { self.levels } else { [None; 3] } }
     }
 }
@@ -56,7 +56,7 @@ impl CodingSettings {
 pub struct Codings {
     original: Option<FileFacts>,
     /// `None`: no twins were searched for.
-    pub(crate) twins: Option<Twins>,
+    pub(crate) twins: Option<PrecompressedFiles>,
     levels: [Option<u8>; 3],
 }
 
@@ -106,22 +106,22 @@ impl Codings {
 
 /// The files beside a file that may be its coded forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Twins {
+pub struct PrecompressedFiles {
     by_coding: [Option<FileFacts>; 3],
 }
 
-impl Twins {
+impl PrecompressedFiles {
     /// Searches for the twins. Files that may not be served count as missing.
-    pub fn find(root: &Root, file_path: &[u8]) -> Twins {
+    pub fn find(root: &Root, file_path: &[u8]) -> PrecompressedFiles {
         let by_coding = ContentCoding::ALL.map(|coding| {
             let facts = root.facts(&twin_path(file_path, coding)).ok()?;
             (facts.kind == FileKind::Regular).then_some(facts)
         });
-        Twins { by_coding }
+        PrecompressedFiles { by_coding }
     }
 
     /// Whether `other` describes the same versions of the same files.
-    pub fn same_version(&self, other: &Twins) -> bool {
+    pub fn same_version(&self, other: &PrecompressedFiles) -> bool {
         self.by_coding.iter().zip(&other.by_coding).all(|pair| match pair {
             (Some(one), Some(other)) => one.same_version(other),
             (None, None) => true,

@@ -5,11 +5,11 @@ use crate::clock::{Clock, Stamp};
 use crate::fabric::{
     Fabric, FabricError, Inbox, InboxSender, Message, Notice, StoredMessage, Traffic, inbox, matches,
 };
-use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use touchstone_lab::machine::sha256;
 
 /// How long a claim holds.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
@@ -152,9 +152,4 @@ impl Fabric for Embedded {
             received_bytes: self.traffic.received_bytes.load(Ordering::Relaxed),
         }
     }
-}
-
-/// SHA-256 in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

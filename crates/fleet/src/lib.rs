@@ -25,6 +25,7 @@ mod manifests;
 mod message;
 mod mix_results;
 mod nats;
+mod patience;
 #[doc(hidden)]
 pub mod runtime;
 mod setup;
@@ -43,7 +44,8 @@ pub use fabric::{
 };
 pub use launch::{Launch, Launched, Launcher};
 pub use manifests::{ManifestOptions, manifests};
-pub use message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role};
+pub use message::{AgentFacts, AgentState, Heartbeat, Order, PROTOCOL, Report, Role};
 pub use mix_results::{MixResults, Part, PartHead};
 pub use nats::Nats;
+pub use patience::Patience;
 pub use setup::{AgentEntry, BROKER_FILE, FLEET_FILE, FleetFile, MAXIMUM_AGENTS, init};

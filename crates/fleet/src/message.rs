@@ -153,7 +153,7 @@ pub enum Report {
         reason: String,
     },
     /// The agent is alive; sent every [`crate::agent::BEAT_PERIOD`].
-    Beat(Beat),
+    Beat(Heartbeat),
     /// The figures of a mix so far, if they were requested; sent with the beats.
     Figures {
         /// The run.
@@ -193,7 +193,7 @@ pub enum AgentState {
 
 /// The state of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beat {
+pub struct Heartbeat {
     /// The process.
     pub instance: String,
     /// What it does.

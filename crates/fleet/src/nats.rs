@@ -3,7 +3,6 @@
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
-use crate::embedded::sha256;
 use crate::fabric::{
     Fabric, FabricError, Inbox, InboxSender, Message, Notice, StoredMessage, Traffic, inbox,
 };
@@ -27,6 +26,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender as EndSender;
+use touchstone_lab::machine::sha256;
 
 /// How long the broker's machine may take to answer a connection attempt.
 const REACH_TIME: Duration = Duration::from_millis(1500);
@@ -345,7 +345,7 @@ impl Fabric for Nats {
             object.read_to_end(&mut document).await.map_err(failed)?;
             Ok(document)
         })?;
-        if crate::embedded::sha256(&document) != sha256 {
+        if touchstone_lab::machine::sha256(&document) != sha256 {
             return Err(FabricError::Failed(format!("the document {sha256} was changed")));
         }
         Ok(document)

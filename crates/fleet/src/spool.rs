@@ -2,7 +2,6 @@
 //! are certainly kept. If the broker or the agent fails in between, they are sent again; the broker keeps
 //! each only once.
 
-use crate::embedded::sha256;
 use crate::fabric::Fabric;
 use crate::message::Subjects;
 use crate::mix_results::{PART_BYTES, Part};
@@ -12,6 +11,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use touchstone_lab::machine::sha256;
 
 /// The ending of the names of spooled parts.
 const SUFFIX: &str = "part";

@@ -184,7 +184,9 @@ fn two_agents_over_a_real_broker_make_the_whole_plan() {
     let server = Server::start();
     let plan = server.plan(7, Duration::from_secs(2));
     let (generated, _) = with_agents(agents, || {
-        let controller = Controller::open(&directory, patient(), None, &AtomicBool::new(false)).unwrap();
+        let report = &mut |line: &str| println!("{line}");
+        let controller =
+            Controller::open(&directory, patient(), None, &AtomicBool::new(false), report).unwrap();
         run_whole(&controller, &plan, &server)
     });
     let fleet = generated.fleet.unwrap();

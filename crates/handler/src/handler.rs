@@ -7,7 +7,6 @@
 //! A handler's future runs on its core and is dropped when the client disconnects. Everything that it holds
 //! (a process, a connection to a program) must end or be released when it is dropped. Work that takes long
 //! without waiting must run on another thread.
-//! without waiting must run on another thread.
 
 use std::any::Any;
 use std::future::Future;
@@ -22,8 +21,8 @@ use crate::answer::Answer;
 use crate::interim::TakesInterim;
 use crate::request::{PlainGet, Request};
 
-/// A future that runs on one core.
-pub type OnCore<T> = Pin<Box<dyn Future<Output = T>>>;
+/// A boxed future that runs on one core, so it need not be `Send`.
+pub type LocalBoxFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// A way to call a program, as configured.
 pub trait Interface: Send + Sync {
@@ -70,6 +69,41 @@ pub trait Interface: Send + Sync {
     }
 }
 
+/// An interface around another one, whose properties it has. Its handlers answer no request at once.
+pub trait InterfaceLayer: Send + Sync {
+    /// The other interface.
+    fn inner(&self) -> &dyn Interface;
+
+    /// Makes the handler of a core around that of the other interface.
+    fn around(&self, inner: Rc<dyn Handler>, server: Rc<dyn Server>) -> Rc<dyn Handler>;
+}
+
+impl<L: InterfaceLayer> Interface for L {
+    fn name(&self) -> &'static str {
+        self.inner().name()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        self.around(self.inner().on_core(server.clone()), server)
+    }
+
+    fn begins_early(&self) -> bool {
+        self.inner().begins_early()
+    }
+
+    fn takes_escapes(&self) -> bool {
+        self.inner().takes_escapes()
+    }
+
+    fn takes_missing_length(&self) -> bool {
+        self.inner().takes_missing_length()
+    }
+
+    fn judges_parameters(&self) -> bool {
+        self.inner().judges_parameters()
+    }
+}
+
 /// Calls programs on a thread that holds connections. The thread receives, calls and sends, so no data is
 /// passed from one thread to another. If a call takes long, the connections continue elsewhere, see
 /// [`ConnectionReturn`].
@@ -112,7 +146,7 @@ pub type CallUnderWay = Box<dyn Any + Send>;
 /// Answers requests on one core.
 pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends the request.
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled>;
 
     /// Answers a request directly from the connection's buffer, or begins to, before a [`Request`] is made of
     /// it. `body` is an empty buffer of the core for the body of [`ImmediateAnswer::Written`], which saves an
@@ -123,7 +157,11 @@ pub trait Handler {
 
     /// Waits for the answer to a GET that a [`Caller`] of the same interface has passed to the program.
     /// `interim` takes interim responses.
-    fn await_call(self: Rc<Self>, _call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(
+        self: Rc<Self>,
+        _call: CallUnderWay,
+        _interim: Rc<dyn TakesInterim>,
+    ) -> LocalBoxFuture<Answer> {
         Box::pin(async { Answer::error(500) })
     }
 }
@@ -152,7 +190,7 @@ pub trait PendingCall {
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
     /// Continues with the request for which the call was started.
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled>;
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled>;
 }
 
 /// The result of [`Handler::handle`].
@@ -215,7 +253,7 @@ pub trait Server {
 
     /// Answers a request that the server itself makes, such as for a page's inclusion, through routes and
     /// access rules. Its depth must be one more than that of the request for which it is made.
-    fn answer(&self, request: Request) -> OnCore<Answer>;
+    fn answer(&self, request: Request) -> LocalBoxFuture<Answer>;
 
     /// The number of the core, from 0.
     fn core(&self) -> usize;

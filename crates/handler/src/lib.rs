@@ -10,6 +10,7 @@
 //! | `handler` | the traits of interfaces, and the functions of the server that a handler may call |
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
+//! | `ranges` | ranges of a representation as its body |
 //! | `reason_phrase` | the reason phrase of its status |
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
@@ -36,6 +37,7 @@ pub mod interim;
 pub mod login_counts;
 pub mod named;
 pub mod pipe;
+pub mod ranges;
 pub mod reason_phrase;
 pub mod request;
 pub mod service_counts;

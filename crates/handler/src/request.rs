@@ -16,7 +16,7 @@ use bytes::Bytes;
 use touchstone_http::forwarded::{forwarded_is_https, forwarded_port};
 use touchstone_http::path::PathRules;
 use touchstone_http::request::{HeadBuilder, Limits, Method, RequestBody as Framing, RequestHead};
-use touchstone_http::request_view::UNIX_CLIENT;
+use touchstone_http::request_view::{AddressLocator, UNIX_CLIENT};
 
 use crate::answer::Answer;
 use crate::interim::TakesInterim;
@@ -69,6 +69,17 @@ pub struct TlsFacts {
     pub client_fingerprint: Option<Box<str>>,
     /// The certificates that the client has sent, in DER form; empty if it sent none.
     pub client_certificates: Arc<[Vec<u8>]>,
+}
+
+impl TlsFacts {
+    /// The number of bits of the cipher's key, from the name of the suite; `None`: it is not known.
+    pub fn key_bits(&self) -> Option<u16> {
+        let has = |part| self.cipher_suite.contains(part);
+        if has("AES128") || has("AES_128") {
+            return Some(128);
+        }
+        (has("AES256") || has("AES_256") || has("CHACHA20")).then_some(256)
+    }
 }
 
 /// A head with the bytes that its spans refer to. Only an HTTP/1 head is stored there as it was sent.
@@ -218,6 +229,8 @@ pub struct RequestDetails {
     /// [`UNIX_CLIENT`](touchstone_http::request_view::UNIX_CLIENT). The port is 0 if only the address is
     /// known.
     pub client: Option<SocketAddr>,
+    /// Finds the location of the client; `None`: the server has no files for that.
+    pub locator: Option<Arc<dyn AddressLocator>>,
     /// The proxy that forwarded it, if trusted. The server trusts the proxy's fields about the client.
     pub trusted_proxy: Option<IpAddr>,
     /// The configured address at which the request arrived.
@@ -465,6 +478,7 @@ mod tests {
             host: Some(Bytes::from_static(b"a")),
             site: 0,
             client: None,
+            locator: None,
             trusted_proxy: None,
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
@@ -482,6 +496,21 @@ mod tests {
             trace: None,
         };
         Request::new(details, Receiver::of(Bytes::new()))
+    }
+
+    #[test]
+    fn key_sizes() {
+        for (cipher_suite, expected) in [
+            ("TLS_AES_128_GCM_SHA256", Some(128)),
+            ("TLS_AES_256_GCM_SHA384", Some(256)),
+            ("TLS_CHACHA20_POLY1305_SHA256", Some(256)),
+            ("ECDHE-ECDSA-AES128-GCM-SHA256", Some(128)),
+            ("ECDHE-RSA-CHACHA20-POLY1305", Some(256)),
+            ("", None),
+        ] {
+            let facts = TlsFacts { cipher_suite, ..TlsFacts::default() };
+            assert_eq!(facts.key_bits(), expected, "{cipher_suite}");
+        }
     }
 
     #[test]

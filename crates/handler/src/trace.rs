@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use touchstone_http::split_mix::SplitMix;
 use touchstone_http::trace_context::write_trace_parent;
 
 /// The id of a trace.
@@ -178,13 +179,12 @@ impl RequestTrace {
         Some(ActiveSpan { span, began: Instant::now(), trace: self.clone(), is_finished: false })
     }
 
-    /// A new id: SplitMix64 (Steele, Lea, Flood), which returns each number once.
+    /// A new id. The generator returns each number once.
     fn new_id(&self) -> SpanId {
-        let seed = self.next_id.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.next_id.set(seed);
-        let mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31).max(1).to_be_bytes()
+        let mut generator = SplitMix(self.next_id.get());
+        let id = generator.draw();
+        self.next_id.set(generator.0);
+        id.max(1).to_be_bytes()
     }
 }
 

@@ -40,7 +40,9 @@ impl Source for Request {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         let value = match variable.fact {
             Fact::Client => return self.client.map(|client| source::text(client_name(client.ip()))),
-            Fact::Country | Fact::System => return source::place(variable.fact, self.client?.ip()),
+            Fact::Country | Fact::System => {
+                return source::place(variable.fact, self.locator.as_deref(), self.client?.ip());
+            }
             Fact::Host => return self.host.as_deref().map(source::host),
             Fact::Target => return Some(Cow::Owned(self.path_and_query())),
             Fact::Method => Some(self.received.method_text()),

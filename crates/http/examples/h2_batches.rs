@@ -12,7 +12,7 @@
 
 use std::time::Instant;
 
-use touchstone_http::h2::hpack::{Encoder, ResponseBlock};
+use touchstone_http::h2::hpack::{Encoder, encode_response_block};
 use touchstone_http::h2::{Body, Event, Events, Limits, Responded, ServerConnection, frame};
 
 const STREAMS: u32 = 100;
@@ -59,7 +59,8 @@ fn main() {
     let batches: u32 = arguments.next().unwrap_or(20_000) as u32;
     let body = vec![b'x'; body_bytes];
     let length = body_bytes.to_string();
-    let block = ResponseBlock::new(
+    let mut block = Vec::new();
+    encode_response_block(
         200,
         [
             (&b"server"[..], &b"touchstone"[..]),
@@ -70,6 +71,7 @@ fn main() {
             (b"accept-ranges", b"bytes"),
             (b"content-length", length.as_bytes()),
         ],
+        &mut block,
     );
 
     let mut connection = ServerConnection::new(Limits { output_bytes: usize::MAX, ..Limits::default() });
@@ -90,7 +92,7 @@ fn main() {
             next_stream += 2;
         }
         let start = Instant::now();
-        let consumed = serve(&mut connection, &input, &mut events, block.bytes(), &body, &mut out);
+        let consumed = serve(&mut connection, &input, &mut events, &block, &body, &mut out);
         if batch > 0 {
             elapsed_ns += start.elapsed().as_nanos();
         }

@@ -17,7 +17,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use touchstone_http::h2::hpack::ResponseBlock;
+use touchstone_http::h2::hpack::encode_response_block;
 use touchstone_http::h2::{
     Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
 };
@@ -25,7 +25,7 @@ use touchstone_http::request::Method;
 
 /// A prepared response.
 struct Prepared {
-    block: ResponseBlock,
+    block: Vec<u8>,
     body: Vec<u8>,
 }
 
@@ -37,7 +37,9 @@ fn prepare(status: u16, body: Vec<u8>) -> Prepared {
         (b"content-type", b"text/plain"),
         (b"content-length", length.as_bytes()),
     ];
-    Prepared { block: ResponseBlock::new(status, fields), body }
+    let mut block = Vec::new();
+    encode_response_block(status, fields, &mut block);
+    Prepared { block, body }
 }
 
 /// A body that was not sent at once.
@@ -121,8 +123,9 @@ impl Server {
     fn answer(&mut self, request: &Request<'_>) {
         let stream = request.stream();
         if request.method() == Method::Post {
-            let block = ResponseBlock::new(200, []);
-            self.connection.respond(stream, block.bytes(), Body::Stream, &mut self.out);
+            let mut block = Vec::new();
+            encode_response_block(200, [], &mut block);
+            self.connection.respond(stream, &block, Body::Stream, &mut self.out);
             self.keep(stream, Sending::Echo { bytes: Vec::new(), sent: 0 });
             if request.end_of_stream() {
                 self.finish(stream);
@@ -135,7 +138,7 @@ impl Server {
         };
         let is_head = request.method() == Method::Head;
         let body = if is_head { Body::Empty } else { Body::Bytes(&prepared.body) };
-        if self.connection.respond(stream, prepared.block.bytes(), body, &mut self.out) == Responded::Queued {
+        if self.connection.respond(stream, &prepared.block, body, &mut self.out) == Responded::Queued {
             self.keep(stream, Sending::Cached { prepared, sent: 0 });
         }
     }

@@ -8,8 +8,10 @@
 //! full) and [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] determine the
 //! representation that the client prefers, [`status`] names the answer. [`request_view`] is a request of any
 //! version as rules use it. [`response`] is the other side: the head as a client reads it. [`added_fields`]
-//! are fields that a server adds to answers. [`trace_context`] is the trace that a request belongs to.
-//! [`grammar`] and [`decimal`] are used by all of them; [`addresses`] are those to which pages send browsers.
+//! are fields that a server adds to answers, [`field_lines`] checks those of programs. [`trace_context`] is
+//! the trace that a request belongs to. [`grammar`], [`decimal`], [`hexadecimal`] and [`percent`] are used by
+//! all of them; [`addresses`] are those to which pages send browsers. [`split_mix`] makes numbers that look
+//! random.
 //! [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
@@ -33,18 +35,22 @@ pub mod date;
 pub mod decimal;
 pub mod dictionary;
 pub mod entity_tag;
+pub mod field_lines;
 pub mod forged_fields;
 pub mod forwarded;
 pub mod grammar;
 pub mod h2;
 pub mod h3;
+pub mod hexadecimal;
 pub mod host;
 pub mod ip_text;
 pub mod path;
+pub mod percent;
 pub mod range;
 pub mod request;
 pub mod request_view;
 pub mod response;
+pub mod split_mix;
 pub mod status;
 pub mod target;
 pub mod trace_context;

@@ -10,6 +10,11 @@ pub const UNIX_CLIENT: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 /// Represents a client whose connection ended before its address was read. No rule admits it.
 pub const LOST_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
+/// Whether this stands for a client whose address is not known. It has a mapped form too.
+pub fn is_lost(client: IpAddr) -> bool {
+    client.to_canonical() == LOST_CLIENT
+}
+
 /// How the clients of a unix socket are called in logs, in rules, and by programs, as in nginx.
 pub const UNIX_CLIENT_NAME: &str = "unix:";
 
@@ -40,6 +45,17 @@ pub struct RequestView<'a> {
     pub fields: &'a dyn RequestFields,
     /// The connection, where rules that need it are applied.
     pub connection: Option<&'a ConnectionView<'a>>,
+    /// Finds the location of the client; `None`: the server has no files for that.
+    pub locator: Option<&'a dyn AddressLocator>,
+}
+
+/// Finds the locations of addresses.
+pub trait AddressLocator: Send + Sync {
+    /// The country of an address, two letters.
+    fn country(&self, address: IpAddr) -> Option<[u8; 2]>;
+
+    /// The number of its autonomous system.
+    fn system(&self, address: IpAddr) -> Option<u32>;
 }
 
 /// The parts of a connection that rules use.
@@ -86,6 +102,7 @@ impl<'a> RequestView<'a> {
             host: Some(b"example.org"),
             fields: NONE,
             connection: None,
+            locator: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Converts regular expressions of other servers to those of this server, which match the whole path in
 //! linear time.
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
+use touchstone_expression::pattern;
 
 /// Groups that need more than linear time.
 const UNSUPPORTED_GROUPS: [(&str, &str); 5] = [
@@ -17,24 +18,9 @@ fn unsupported_group(expression: &str) -> Option<&'static str> {
     UNSUPPORTED_GROUPS.iter().find(|(sign, _)| expression.contains(*sign)).map(|(_, name)| *name)
 }
 
-/// The largest compiled expression, in bytes: that of routes and conditions.
-const MOST_BYTES: usize = 1 << 20;
-
 /// Reads an expression as routes do.
 fn compiled(expression: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(expression)
-        .unicode(false)
-        .dot_matches_new_line(true)
-        .size_limit(MOST_BYTES)
-        .build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "the expression is too large: split it".to_string(),
-        other => {
-            let text = other.to_string();
-            let last = text.lines().last().unwrap_or(&text).trim_start_matches("error: ");
-            format!("expressions here have another form: {last}")
-        }
-    })
+    pattern::for_path(expression).map_err(|problem| format!("expressions here have another form: {problem}"))
 }
 
 /// Whether an expression for whole texts matches this one; an invalid expression matches nothing.

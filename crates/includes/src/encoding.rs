@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use touchstone_http::percent;
 
 /// One step of encoding or decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +63,8 @@ impl Coding {
     pub fn decode(self, value: &[u8]) -> Cow<'_, [u8]> {
         let decoded = match self {
             Coding::None => return Cow::Borrowed(value),
-            Coding::Url | Coding::UrlOfNginx => percent_decode(value, false),
-            Coding::UrlEncoded => percent_decode(value, true),
+            Coding::Url | Coding::UrlOfNginx => percent::decode(value, false),
+            Coding::UrlEncoded => percent::decode(value, true),
             Coding::Entity => unescape_html(value),
             Coding::Base64 => Cow::Owned(decode_base64(value)),
         };
@@ -213,34 +214,6 @@ fn percent_encode<'a>(
         }
     }
     Cow::Owned(encoded)
-}
-
-/// Decodes the well-formed parts and keeps the rest.
-pub(super) fn percent_decode(value: &[u8], plus_for_space: bool) -> Cow<'_, [u8]> {
-    if memchr::memchr2(b'%', if plus_for_space { b'+' } else { b'%' }, value).is_none() {
-        return Cow::Borrowed(value);
-    }
-    let mut decoded = Vec::with_capacity(value.len());
-    let mut at = 0;
-    while at < value.len() {
-        let pair = value.get(at + 1).zip(value.get(at + 2));
-        let pair = pair.and_then(|(&high, &low)| Some((hexadecimal(high)?, hexadecimal(low)?)));
-        match (value[at], pair) {
-            (b'%', Some((high, low))) => {
-                decoded.push(high << 4 | low);
-                at += 3;
-                continue;
-            }
-            (b'+', _) if plus_for_space => decoded.push(b' '),
-            (byte, _) => decoded.push(byte),
-        }
-        at += 1;
-    }
-    Cow::Owned(decoded)
-}
-
-pub(super) fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
 /// Puts a backslash before characters that are special to a shell, as in `QUERY_STRING_UNESCAPED`.

@@ -1,6 +1,8 @@
 //! How figures are written in the report: thousands grouped by commas, a fixed number of decimals in a
 //! column, units beside them. A figure that was not measured is shown as a text, never as a number.
 
+use touchstone_lab::figures::with_thousands_separators;
+
 /// Printed in the place of a figure that is absent or not finite.
 pub(super) const NOT_MEASURED: &str = "not measured";
 
@@ -14,22 +16,9 @@ pub(super) fn grouped(value: f64, decimals: usize) -> String {
         return format!("{value:.2e}");
     }
     let written = format!("{:.*}", decimals, value.abs());
-    let (whole, fraction) = written.split_once('.').unwrap_or((&written, ""));
-    let mut text = String::with_capacity(written.len() + written.len() / 3 + 1);
-    if value < 0.0 && written.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
-        text.push('\u{2212}');
-    }
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if !fraction.is_empty() {
-        text.push('.');
-        text.push_str(fraction);
-    }
-    text
+    let is_negative = value < 0.0 && written.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let sign = if is_negative { "\u{2212}" } else { "" };
+    format!("{sign}{}", with_thousands_separators(&written))
 }
 
 /// A whole number with grouped thousands.
@@ -37,15 +26,7 @@ pub(super) fn count(value: u64) -> String {
     if value >= 1_000_000_000_000_000 {
         return grouped(value as f64, 0);
     }
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    with_thousands_separators(&value.to_string())
 }
 
 /// A rate: whole from a thousand on, with one or two decimals below.

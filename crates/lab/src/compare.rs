@@ -172,11 +172,11 @@ impl Compared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::bootstrap::Generator;
+    use touchstone_http::split_mix::SplitMix;
 
     /// Two systems with seven mixes each, the first `ratio` times the second, with noise.
     fn result(ratio: f64, seed: u64) -> ResultFile {
-        let mut generator = Generator::new(seed);
+        let mut generator = SplitMix(seed);
         let mut noise = || 1.0 + 0.01 * (generator.below(1001) as f64 / 500.0 - 1.0);
         let mut result = crate::sample::result();
         let clients = [1, 2, 4, 8, 16, 32, 64];

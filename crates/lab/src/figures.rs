@@ -1,8 +1,10 @@
 //! Formats figures for readers: separated thousands, three significant digits, plural words.
 
+pub use touchstone_http::decimal::with_thousands_separators;
+
 /// A number with separated thousands: `61,234`.
 pub fn count(number: u64) -> String {
-    touchstone_load::with_thousands_separators(&number.to_string())
+    with_thousands_separators(&number.to_string())
 }
 
 /// A rate, whole from 100 on: `61,234`, `57.3`.
@@ -26,7 +28,7 @@ pub fn significant(number: f64) -> String {
     }
     let magnitude = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
     let decimals = (2 - magnitude).clamp(0, 6) as usize;
-    touchstone_load::with_thousands_separators(&format!("{number:.decimals$}"))
+    with_thousands_separators(&format!("{number:.decimals$}"))
 }
 
 /// A share of 1 as percent: `98 %`, `4.3 %`.

@@ -7,6 +7,7 @@ use crate::result::{MachineFacts, ToolFacts};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
+use touchstone_http::hexadecimal;
 
 /// The kernel settings that decide how many connections a server can be given, and how fast.
 const SYSCTLS: [&str; 13] = [
@@ -64,12 +65,7 @@ pub fn open_files_limit() -> u64 {
 
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal::encode(&Sha256::digest(bytes))
 }
 
 fn read(path: impl AsRef<Path>) -> String {

@@ -35,7 +35,7 @@ pub enum ComparisonOutcome {
 
 /// How far a server is behind the first.
 #[derive(Debug, Clone)]
-pub struct Distance<'a> {
+pub struct GapToFirst<'a> {
     /// The server behind.
     pub server: Server<'a>,
     /// How many times better the first is at the peaks.
@@ -54,7 +54,7 @@ pub struct Ranking<'a> {
     /// The servers.
     pub servers: Vec<Server<'a>>,
     /// How far each other one is behind the first, in the same order.
-    pub distances: Vec<Distance<'a>>,
+    pub distances: Vec<GapToFirst<'a>>,
     /// The measure of the ranking.
     pub figure: Figure,
     /// Whether the load engine set some of the rates.
@@ -116,7 +116,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// The systems of which this is shown.
-    pub fn shown(&self, shown: ComparisonOutcome) -> Vec<&Distance<'a>> {
+    pub fn shown(&self, shown: ComparisonOutcome) -> Vec<&GapToFirst<'a>> {
         self.distances.iter().filter(|distance| distance.shown == shown).collect()
     }
 
@@ -179,11 +179,11 @@ impl<'a> Ranking<'a> {
     }
 }
 
-fn named(distances: &[&Distance<'_>]) -> Vec<String> {
+fn named(distances: &[&GapToFirst<'_>]) -> Vec<String> {
     distances.iter().map(|distance| distance.behind()).collect()
 }
 
-impl Distance<'_> {
+impl GapToFirst<'_> {
     /// "1.50 times nginx (over all loads 1.48, 95 %: 1.45 to 1.52, 9 pairs)".
     fn behind(&self) -> String {
         let title = &self.server.system.title;
@@ -246,7 +246,7 @@ fn distance<'a>(
     figure: Figure,
     first: Server<'a>,
     other: Server<'a>,
-) -> Option<Distance<'a>> {
+) -> Option<GapToFirst<'a>> {
     let (own, its) = (figure.of(first.peak)?, figure.of(other.peak)?);
     let times = if figure == Figure::Rate { own / its } else { its / own };
     let side = |server: &Server<'_>| {
@@ -260,7 +260,7 @@ fn distance<'a>(
     });
     let runs = runs_of(&first).min(runs_of(&other));
     let shown = shown(times, runs, compared.as_ref());
-    Some(Distance { server: other, times, over_loads: compared, runs, shown })
+    Some(GapToFirst { server: other, times, over_loads: compared, runs, shown })
 }
 
 fn runs_of(server: &Server<'_>) -> usize {

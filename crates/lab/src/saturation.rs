@@ -159,7 +159,7 @@ pub fn signs(outcome: &Outcome, recording: &Recording) -> Option<String> {
             crate::figures::percent(share)
         )
     });
-    let all: Vec<String> = outcome.engine_signs().into_iter().chain(quota).collect();
+    let all: Vec<String> = outcome.saturation.engine_text().into_iter().chain(quota).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

@@ -2,6 +2,7 @@
 //! of a choice independent of the number of requests.
 
 use crate::plan::PlannedRequest;
+use touchstone_http::split_mix::SplitMix;
 
 /// Walker's alias table in Vose's form: each column contains its own index up to a threshold and another
 /// index above it. Requests that are never chosen have no column.
@@ -59,17 +60,16 @@ impl WeightedChoice {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one addition and three mixing steps for each number, 64 bits of
-/// state.
+/// The random numbers of a virtual client or an engine thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SplitMix);
 
 impl Random {
     /// The generator of one virtual client. Every client has its own sequence, so that its requests do not
     /// depend on other clients, and a run can be repeated from its seed.
     pub(crate) fn of_client(seed: u64, client: usize) -> Random {
-        let mut of_clients = Random(seed ^ (client as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Random(of_clients.next())
+        let mut of_clients = SplitMix(seed ^ (client as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Random(SplitMix(of_clients.draw()))
     }
 
     /// The generator of the arrivals of an engine thread.
@@ -85,16 +85,12 @@ impl Random {
 
     /// A number from 0 (included) to 1 (excluded).
     pub(crate) fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.fraction()
     }
 
     /// The next number, uniform over all 64-bit values.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.draw()
     }
 
     /// A number from 0 to `most`, both included.

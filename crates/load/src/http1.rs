@@ -1,7 +1,7 @@
 //! HTTP/1 without TLS, directly on the socket. This is the fastest path, and the one of most runs. A
 //! connection has one client, whose state is also that of the connection.
 
-use crate::answer::{AtClose, Malformed};
+use crate::answer::{AnswerAtClose, Malformed};
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -202,9 +202,9 @@ impl Engine<'_> {
     fn on_plain_close(&mut self, index: usize) {
         let client = self.connections[index].first_client;
         match self.clients[client].answer.at_close() {
-            AtClose::Complete(answer) => self.complete(client, &answer),
-            AtClose::ShortBody => self.fail(client, ErrorKind::ShortBody),
-            AtClose::Nothing | AtClose::InHead => self.on_plain_error(index),
+            AnswerAtClose::Complete(answer) => self.complete(client, &answer),
+            AnswerAtClose::ShortBody => self.fail(client, ErrorKind::ShortBody),
+            AnswerAtClose::Nothing | AnswerAtClose::InHead => self.on_plain_error(index),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The end of connections with layers, and of the requests on them.
 
-use crate::answer::AtClose;
+use crate::answer::AnswerAtClose;
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -42,8 +42,8 @@ impl Engine<'_> {
         connection.close();
         for (client, is_unanswered) in affected {
             match self.clients[client].answer.at_close() {
-                AtClose::Complete(answer) if is_http1 => self.complete(client, &answer),
-                AtClose::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
+                AnswerAtClose::Complete(answer) if is_http1 => self.complete(client, &answer),
+                AnswerAtClose::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
                 _ => self.retry_or_fail(client, was_reused, is_unanswered),
             }
         }

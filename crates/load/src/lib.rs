@@ -15,7 +15,6 @@ mod check;
 mod choice;
 mod client;
 mod clock;
-mod digits;
 mod engine;
 mod export;
 mod failure;
@@ -75,13 +74,12 @@ pub use check::{
 pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
-pub use digits::with_thousands_separators;
-pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
-    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary, WebSocketsOutcome,
+    Interval, LATE, MessagesOutcome, Outcome, RateLimit, Saturation, SaturationSign, StageOutcome,
+    TimeSummary, WebSocketsOutcome,
 };
 pub use plan::{
     Arrivals, ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, Plan, PlanError, PlannedRequest,

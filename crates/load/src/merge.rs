@@ -1,7 +1,7 @@
 //! Merges the outcomes of a plan's portions. Counts and histograms are added, and no averages are computed.
 
 use crate::failure::merge_error_reasons;
-use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
+use crate::outcome::{ClientOutcome, Interval, Outcome};
 use crate::plan::Plan;
 use crate::portion::Portion;
 use hdrhistogram::{Counter, Histogram};
@@ -53,8 +53,8 @@ pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcom
 /// Prefixes warnings and signs of saturation with the name of the machine.
 fn prefix_machine_name(machine: &str, outcome: &mut Outcome) {
     outcome.warnings.iter_mut().for_each(|warning| *warning = format!("{machine}: {warning}"));
-    if let Saturation::Saturated(sign) = &mut outcome.saturation {
-        *sign = format!("{machine}: {sign}");
+    for sign in &mut outcome.saturation.0 {
+        sign.text = format!("{machine}: {}", sign.text);
     }
 }
 
@@ -125,14 +125,7 @@ impl Outcome {
         self.engine.busiest_thread = self.engine.busiest_thread.max(other.engine.busiest_thread);
         self.engine.longest_waiting_thread =
             self.engine.longest_waiting_thread.max(other.engine.longest_waiting_thread);
-        self.saturation = match (std::mem::replace(&mut self.saturation, Saturation::Clear), other.saturation)
-        {
-            (Saturation::Saturated(first), Saturation::Saturated(second)) => {
-                Saturation::Saturated(format!("{first}; {second}"))
-            }
-            (Saturation::Clear, other) => other,
-            (saturated, Saturation::Clear) => saturated,
-        };
+        self.saturation.0.extend(other.saturation.0);
         self.first_start_lateness = self.first_start_lateness.min(other.first_start_lateness);
         self.start_lateness = self.start_lateness.max(other.start_lateness);
         self.interrupted |= other.interrupted;

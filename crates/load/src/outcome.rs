@@ -319,11 +319,6 @@ impl WebSocketsOutcome {
 /// The code for a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
 pub(crate) const ABNORMAL_CLOSURE: u16 = 1006;
 
-/// A part of the text that reports that the server cannot serve the rate of an open load.
-pub(crate) const RATE_NOT_SERVED: &str = "the server cannot serve the rate";
-/// The separator between several signs of saturation.
-const SIGN_SEPARATOR: &str = "; ";
-
 /// A request that starts with a longer delay is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
@@ -357,13 +352,48 @@ pub struct EngineUse {
     pub longest_waiting_thread: f64,
 }
 
-/// Whether the engine itself limited the figures.
+/// The signs that rates are a lower bound; without any, the figures are those of the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Saturation(pub Vec<SaturationSign>);
+
+/// A sign that a rate is a lower bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Saturation {
-    /// The engine was not at its limit: the figures are those of the server.
-    Clear,
-    /// The engine was at its own limit, so that rates are a lower bound. The text contains the signs of this.
-    Saturated(String),
+pub struct SaturationSign {
+    /// What limited the rate.
+    pub limit: RateLimit,
+    /// The sign, in a sentence.
+    pub text: String,
+}
+
+/// What limited a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RateLimit {
+    /// The engine, or other work on its processors.
+    Engine,
+    /// The server cannot serve the rate of an open load: a result of the measurement.
+    Server,
+}
+
+impl Saturation {
+    /// Whether there is no sign.
+    pub fn is_clear(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All signs in one text; `None`: there are none.
+    pub fn text(&self) -> Option<String> {
+        joined(self.0.iter())
+    }
+
+    /// The same for the signs that the engine itself was at its limit.
+    pub fn engine_text(&self) -> Option<String> {
+        joined(self.0.iter().filter(|sign| sign.limit == RateLimit::Engine))
+    }
+}
+
+fn joined<'s>(signs: impl Iterator<Item = &'s SaturationSign>) -> Option<String> {
+    let texts: Vec<&str> = signs.map(|sign| &*sign.text).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The measured figures of a run. Unless otherwise noted, only requests that ended between the ramps are
@@ -440,7 +470,7 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The processor use of the engine itself.
     pub engine: EngineUse,
-    /// Whether the engine itself limited the figures.
+    /// The signs that rates are a lower bound.
     pub saturation: Saturation,
     /// The delay of the first engine thread's start.
     pub first_start_lateness: Duration,
@@ -451,15 +481,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The signs that the engine itself was at its limit. A server that cannot serve the rate of an open load
-    /// is not such a sign, because it is a result of the measurement.
-    pub fn engine_signs(&self) -> Option<String> {
-        let Saturation::Saturated(signs) = &self.saturation else { return None };
-        let own: Vec<&str> =
-            signs.split(SIGN_SEPARATOR).filter(|sign| !sign.contains(RATE_NOT_SERVED)).collect();
-        (!own.is_empty()).then(|| own.join(SIGN_SEPARATOR))
-    }
-
     /// Valid answers per second.
     pub fn requests_per_second(&self) -> f64 {
         per_second(self.requests, self.window)
@@ -537,6 +558,16 @@ impl TimeSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_the_server_cannot_serve_is_no_limit_of_the_engine() {
+        let sign = |limit, text: &str| SaturationSign { limit, text: text.to_string() };
+        let server = sign(RateLimit::Server, "s");
+        let both = Saturation(vec![sign(RateLimit::Engine, "e"), server.clone()]);
+        assert_eq!((both.text().as_deref(), both.engine_text().as_deref()), (Some("e; s"), Some("e")));
+        assert_eq!(Saturation(vec![server]).engine_text(), None);
+        assert!(Saturation::default().is_clear() && Saturation::default().text().is_none());
+    }
 
     #[test]
     fn a_distribution_is_summarized_in_microseconds() {

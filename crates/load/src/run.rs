@@ -5,7 +5,7 @@ use crate::choice::WeightedChoice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Shared, ThreadOutcome};
 use crate::outcome::{
-    ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, RATE_NOT_SERVED, Saturation,
+    ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, RateLimit, Saturation, SaturationSign,
 };
 use crate::plan::{Plan, PlanError};
 use crate::portion::Portion;
@@ -241,45 +241,53 @@ fn server_warnings(plan: &Plan, record: &Record) -> Vec<String> {
     signs
 }
 
-/// The signs that the engine limited the figures.
+/// The signs that rates are a lower bound.
 fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     let mut signs = Vec::new();
+    let mut add = |limit, text| signs.push(SaturationSign { limit, text });
     if engine.busiest_thread > BUSY_THREAD {
-        signs.push(format!(
+        let text = format!(
             "the busiest engine thread used {:.0} % of its processor: the server may be faster than this; \
              give the engine more processors",
             engine.busiest_thread * 100.0
-        ));
+        );
+        add(RateLimit::Engine, text);
     }
     if engine.longest_waiting_thread > WAITING_THREAD {
-        signs.push(format!(
+        let text = format!(
             "an engine thread waited {:.0} % of the time while another program used its processor, and the \
              measured times include this wait: give the engine a processor of its own",
             engine.longest_waiting_thread * 100.0
-        ));
+        );
+        add(RateLimit::Engine, text);
     }
     if let Some(arrivals) = &record.arrivals {
-        signs.extend(lateness_signs(plan, record, arrivals));
+        add_lateness(plan, record, arrivals, add);
     }
-    if signs.is_empty() { Saturation::Clear } else { Saturation::Saturated(signs.join("; ")) }
+    Saturation(signs)
 }
 
-fn lateness_signs(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
-    let mut signs = Vec::new();
+fn add_lateness(
+    plan: &Plan,
+    record: &Record,
+    arrivals: &ArrivalsOutcome,
+    mut add: impl FnMut(RateLimit, String),
+) {
     let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
     if own_late_ns > LATE.as_nanos() as u64 {
-        signs.push(format!(
+        let text = format!(
             "the engine itself started one request in a hundred more than {:.1} ms after its due time, \
              although a client was free",
             own_late_ns as f64 / 1e6
-        ));
+        );
+        add(RateLimit::Engine, text);
     }
     if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * REACHED_RATE {
-        signs.push(format!(
+        let text = format!(
             "only {} of the {} due requests were started, because all clients were waiting for answers: \
-             {RATE_NOT_SERVED} with {} clients (try more clients)",
+             the server cannot serve the rate with {} clients (try more clients)",
             arrivals.started, arrivals.due, plan.clients
-        ));
+        );
+        add(RateLimit::Server, text);
     }
-    signs
 }

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use support::{After, Server, answer, write};
 use touchstone_load::{
-    ConnectionUse, ErrorCounts, HttpVersion, Outcome, Plan, PlannedRequest, Progress, Saturation,
-    allowed_cores, run,
+    ConnectionUse, ErrorCounts, HttpVersion, Outcome, Plan, PlannedRequest, Progress, allowed_cores, run,
 };
 
 fn milliseconds(count: u64) -> Duration {
@@ -492,7 +491,7 @@ fn a_rate_that_the_server_cannot_serve_is_reported() {
     plan.rate = Some(1000.0);
     plan.length = milliseconds(500);
     let outcome = ran(&plan);
-    let Saturation::Saturated(text) = &outcome.saturation else { panic!("{:?}", outcome.saturation) };
+    let text = outcome.saturation.text().unwrap();
     assert!(text.contains("more clients"), "{text}");
     // The latency of a request includes the wait for a client.
     assert!(outcome.latency_ns.max() > outcome.service_ns.max());

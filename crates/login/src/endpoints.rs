@@ -7,7 +7,7 @@ use touchstone_http::request::Method;
 use crate::browser::{BrowserFields, Cause};
 use crate::callback;
 use crate::cookies;
-use crate::flows::{self, Code, Failure, Granted};
+use crate::flows::{self, Code, Failure, GrantedTokens};
 use crate::pending_login::PendingLogin;
 use crate::provider::Discovered;
 use crate::rule::{Endpoint, Login, LoginRequest, Refused};
@@ -151,7 +151,7 @@ impl Login {
         &self,
         code: Code,
         discovered: &std::sync::Arc<Discovered>,
-    ) -> Result<Granted, Failure> {
+    ) -> Result<GrantedTokens, Failure> {
         let (client, discovered) = (self.client.clone(), discovered.clone());
         let job = self.provider.run(move |http| flows::with_code(http, client, discovered, code));
         let result = job.ok_or(Failure::Busy)?;
@@ -161,7 +161,12 @@ impl Login {
         }
     }
 
-    fn session(&self, granted: Granted, discovered: &Discovered, now_s: u64) -> Result<Session, Refused> {
+    fn session(
+        &self,
+        granted: GrantedTokens,
+        discovered: &Discovered,
+        now_s: u64,
+    ) -> Result<Session, Refused> {
         let id = random().ok_or_else(|| Refused::new(500, "the system has no random numbers"))?;
         Ok(Session {
             id,

@@ -35,7 +35,7 @@ pub struct Client {
 
 /// What a provider has granted.
 #[derive(Debug)]
-pub struct Granted {
+pub struct GrantedTokens {
     /// The claims of the ID token and of the user information; `None`: an answer to a refresh token has no
     /// new claims.
     pub claims: Option<Claims>,
@@ -86,7 +86,7 @@ pub async fn with_code(
     client: Arc<Client>,
     discovered: Arc<Discovered>,
     code: Code,
-) -> Result<Granted, Failure> {
+) -> Result<GrantedTokens, Failure> {
     let work = async {
         let parameters = [
             ("grant_type", "authorization_code"),
@@ -100,7 +100,11 @@ pub async fn with_code(
         };
         let claims = verified(&client, &discovered, id_token, Some(&code.nonce), None).await?;
         let claims = with_user_information(&http, &client, &discovered, &answer, claims).await?;
-        Ok(Granted { claims: Some(claims), refresh_token: answer.refresh_token, id_token: answer.id_token })
+        Ok(GrantedTokens {
+            claims: Some(claims),
+            refresh_token: answer.refresh_token,
+            id_token: answer.id_token,
+        })
     };
     tokio::time::timeout(client.timeout, work).await.unwrap_or(Err(Failure::Late))
 }
@@ -112,7 +116,7 @@ pub async fn with_refresh_token(
     discovered: Arc<Discovered>,
     refresh_token: String,
     old_claims: Claims,
-) -> Result<Granted, Failure> {
+) -> Result<GrantedTokens, Failure> {
     let work = async {
         let parameters = [("grant_type", "refresh_token"), ("refresh_token", &*refresh_token)];
         let answer = request_tokens(&http, &client, &discovered, &parameters).await?;
@@ -129,7 +133,7 @@ pub async fn with_refresh_token(
             Some(claims) => Some(with_user_information(&http, &client, &discovered, &answer, claims).await?),
             None => None,
         };
-        Ok(Granted { claims, refresh_token: answer.refresh_token, id_token: answer.id_token })
+        Ok(GrantedTokens { claims, refresh_token: answer.refresh_token, id_token: answer.id_token })
     };
     tokio::time::timeout(client.timeout, work).await.unwrap_or(Err(Failure::Late))
 }

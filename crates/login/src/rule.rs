@@ -16,6 +16,7 @@ use touchstone_handler::request::Request;
 use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_http::addresses::{form, is_this_machine, with_parameters};
 use touchstone_http::cookie;
+use touchstone_http::hexadecimal;
 use touchstone_http::request::Method;
 
 use crate::browser::BrowserFields;
@@ -61,7 +62,7 @@ pub struct OpenSession {
 }
 
 /// A request with a session.
-pub struct Passed {
+pub struct SignedInRequest {
     /// The user, and fields for programs and origins.
     pub identity: Arc<Identity>,
     /// The session, for requests that are derived from this one.
@@ -229,7 +230,7 @@ impl Login {
 
     /// Checks whether a request has a session that satisfies the rules. Queries the provider, if it is time
     /// to do so, whether the session continues.
-    pub async fn check(&self, request: &Request) -> Result<Passed, Refused> {
+    pub async fn check(&self, request: &Request) -> Result<SignedInRequest, Refused> {
         let login_request = LoginRequest::read(request)?;
         let carried = request.session.clone().and_then(|session| session.downcast::<OpenSession>().ok());
         let carried =
@@ -270,9 +271,9 @@ impl Login {
         self.passed(open, Vec::new())
     }
 
-    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<Passed, Refused> {
+    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<SignedInRequest, Refused> {
         match &open.identity {
-            Ok(identity) => Ok(Passed { identity: identity.clone(), session: open, cookies }),
+            Ok(identity) => Ok(SignedInRequest { identity: identity.clone(), session: open, cookies }),
             Err(TokenRejection::Insufficient) => Err(Refused::usual(forbidden())),
             Err(TokenRejection::Invalid(reason)) => Err(Refused::new(403, *reason)),
             Err(TokenRejection::UnknownKey) => Err(Refused::new(403, "the session has no key")),
@@ -495,5 +496,5 @@ fn read_secret(path: &Path) -> Result<String, String> {
 /// The name of a client of a provider in cookies.
 fn name_of(issuer: &str, client_id: &str) -> String {
     let hash = digest::digest(&digest::SHA256, [issuer, client_id].join("\0").as_bytes());
-    hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal::encode(&hash.as_ref()[..4])
 }

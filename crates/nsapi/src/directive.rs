@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::abi::{Pblock, Request, Session};
 use crate::conf::expression::Template;
-use crate::conf::{self, Branch, Client, Needed, Parameters, SourceLocation, Stage, parameter};
+use crate::conf::{self, Branch, Client, ClientMatch, Parameters, SourceLocation, Stage, parameter};
 use crate::functions::Function;
 use crate::pattern::Pattern;
 use crate::pblock;
@@ -181,7 +181,7 @@ pub type ClientName = unsafe extern "C" fn(*mut Session, c_int) -> *mut c_char;
 /// A `<Client>` that is ready to be compared.
 pub struct ClientRules {
     conditions: Vec<(Condition, Pattern)>,
-    needed: Needed,
+    needed: ClientMatch,
 }
 
 /// The part of a request that a condition tests.
@@ -232,9 +232,9 @@ impl ClientRules {
                 .any(|value| pattern.matches_any_case(value))
         });
         match self.needed {
-            Needed::All => each.all(|is_so| is_so),
-            Needed::Any => each.any(|is_so| is_so),
-            Needed::None => !each.any(|is_so| is_so),
+            ClientMatch::All => each.all(|is_so| is_so),
+            ClientMatch::Any => each.any(|is_so| is_so),
+            ClientMatch::None => !each.any(|is_so| is_so),
         }
     }
 }

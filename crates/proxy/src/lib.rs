@@ -88,7 +88,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use group::Group;
-use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, LocalBoxFuture, Server};
 use touchstone_handler::request::Request;
 
 /// The configured origins of a route.
@@ -133,7 +133,7 @@ struct ProxyOfCore {
 }
 
 impl Handler for ProxyOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let group = self.group.clone();
         Box::pin(async move { Handled::Answer(attempt::answer(group, request).await) })
     }

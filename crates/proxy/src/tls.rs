@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quinn::crypto::rustls::QuicClientConfig;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use touchstone_tls::any_certificate::AnyCertificate;
 
 use super::version::Version;
 
@@ -92,7 +92,7 @@ impl OriginTls {
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("'tls': {error}"))?;
         let builder = if settings.is_insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         } else {
             builder.with_root_certificates(roots(settings.authorities.as_deref())?)
         };
@@ -175,55 +175,4 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let wrong = |error: &dyn fmt::Display| format!("'tls.key': {}: {error}", path.display());
     let pem = fs::read(path).map_err(|error| wrong(&error))?;
     PrivateKeyDer::from_pem_slice(&pem).map_err(|error| wrong(&error))
-}
-
-/// Accepts every certificate, but verifies the signatures of the handshake.
-#[derive(Debug)]
-struct AnyCertificate {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _chain: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -6,13 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use regex::bytes::{Regex, RegexBuilder};
-
-use touchstone_expression::{Condition, Known, Variable};
+use regex::bytes::Regex;
+use touchstone_expression::{Condition, Known, Variable, pattern};
 use touchstone_http::request_view::RequestView;
-
-/// The largest compiled expression, in bytes.
-const LARGEST_EXPRESSION_BYTES: usize = 1 << 20;
 
 /// The condition of a route on a path.
 #[derive(Debug, Clone)]
@@ -50,7 +46,7 @@ impl PathMatch {
         match pieces.as_slice() {
             [Piece::Bytes(path)] if path.ends_with(b"/") => Ok(PathMatch::Below(path.as_slice().into())),
             [Piece::Bytes(path)] => Ok(PathMatch::Exact(path.as_slice().into())),
-            _ => compile(&expression(&pieces)).map(|regex| PathMatch::Expression(Box::new(regex))),
+            _ => pattern::for_path(&expression(&pieces)).map(|regex| PathMatch::Expression(Box::new(regex))),
         }
     }
 
@@ -60,8 +56,8 @@ impl PathMatch {
             return Ok(PathMatch::Any);
         }
         // First compiled on its own, so that the error refers to the operator's text.
-        compile(text)?;
-        compile(&format!(r"\A(?:{text})\z")).map(|regex| PathMatch::Expression(Box::new(regex)))
+        pattern::for_path(text)?;
+        pattern::for_path(&format!(r"\A(?:{text})\z")).map(|regex| PathMatch::Expression(Box::new(regex)))
     }
 
     /// Whether the path matches.
@@ -193,22 +189,6 @@ fn expression(pieces: &[Piece]) -> String {
     }
     expression.push_str(r"\z");
     expression
-}
-
-fn compile(expression: &str) -> Result<Regex, String> {
-    RegexBuilder::new(expression)
-        .unicode(false)
-        .dot_matches_new_line(true)
-        .size_limit(LARGEST_EXPRESSION_BYTES)
-        .build()
-        .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => "the expression is too large when it is compiled".to_string(),
-            other => {
-                let text = other.to_string();
-                let last = text.lines().last().unwrap_or_default();
-                format!("not a regular expression: {}", last.trim_start_matches("error: "))
-            }
-        })
 }
 
 /// The condition of a route on one header field.

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::request::ReceivedHead;
+use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::{HeadBuilder, Limits, RequestHead};
 
@@ -45,6 +46,18 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
 /// An empty head, for requests whose head was not received.
 pub fn empty_received_head() -> ReceivedHead {
     ReceivedHead { head: RequestHead::new(), buffer: Bytes::new() }
+}
+
+/// The fields of an answer: the server's own, those of the answer, and the length of its body.
+pub fn answer_fields<'a>(
+    answer: &'a Answer,
+    now: &'a [u8; 29],
+    length: Option<&'a str>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let own: [(&[u8], &[u8]); 2] =
+        [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(now))];
+    let length = length.map(|length| (&b"content-length"[..], length.as_bytes()));
+    own.into_iter().chain(split_fields(&answer.fields)).chain(length)
 }
 
 /// Converts an answer to the form of HTTP/2 and HTTP/3: there is no switch of protocols (RFC 9113 section

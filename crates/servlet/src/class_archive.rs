@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
-use crate::directory::{make_directory, private_directory_in};
+use crate::directory::{hash, make_directory, private_directory_in};
 use crate::server_log::log;
 
 /// The archive, and the text that describes its Java and its jars. `scripts/java.sh` writes the same text.
@@ -160,12 +160,6 @@ fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let above = variable(name).filter(|above| above.is_absolute() && above.is_dir())?;
         Some(above.join(below))
     })
-}
-
-/// FNV-1a: a name for the properties of an archive; the text beside the archive decides whether it is valid.
-fn hash(key: &str) -> u64 {
-    key.bytes()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The line of a Java home's description that changes with each update.

@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 use crate::monitor::{CheckResult, Checked};
 
 /// An event for a core: of a Java call.
-pub trait Announced: Send + Sync {
+pub trait CoreEvent: Send + Sync {
     /// Takes the wakers of the core's tasks.
     fn take_wakers(&self) -> [Option<Waker>; 2];
 }
@@ -27,14 +27,14 @@ pub struct CoreQueue {
 
 #[derive(Default)]
 struct List {
-    exchanges: Vec<Arc<dyn Announced>>,
+    exchanges: Vec<Arc<dyn CoreEvent>>,
     waker: Option<Waker>,
     is_closed: bool,
 }
 
 impl CoreQueue {
     /// Adds a Java call to the list.
-    pub fn push(&self, java_call: Arc<dyn Announced>) {
+    pub fn push(&self, java_call: Arc<dyn CoreEvent>) {
         self.lock().exchanges.push(java_call);
         self.is_pending.store(true, Ordering::Release);
     }

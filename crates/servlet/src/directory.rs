@@ -137,12 +137,15 @@ pub fn stable_name(settings: &RouteSettings) -> String {
         .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
         .take(40)
         .collect();
-    // FNV-1a distinguishes files with the same name. A collision is no advantage for an attacker.
+    // The hash distinguishes files with the same name. A collision is no advantage for an attacker.
     let text = format!("{source:?} {} {}", settings.context, settings.site);
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("{letters}-{hash:016x}")
+    format!("{letters}-{:016x}", hash(&text))
+}
+
+/// FNV-1a, for names of files. The text beside an archive decides whether it is valid.
+pub fn hash(key: &str) -> u64 {
+    key.bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

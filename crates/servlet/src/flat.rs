@@ -13,6 +13,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use touchstone_handler::request::{PlainGet, Protocol, Request, TlsFacts};
+use touchstone_http::host::split_port;
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
 
@@ -128,7 +129,6 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, handler_facts: HandlerFact
     } else {
         usual_port
     });
-    let cipher_suite = request.tls.map_or("", |tls| tls.cipher_suite);
     let has_length = || request.fields().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
     let length = match (handler_facts.has_body, request.body_length) {
         (true, Some(length)) => i64::try_from(length).unwrap_or(i64::MAX),
@@ -142,7 +142,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, handler_facts: HandlerFact
     number(out, u32::from(server_port));
     number(out, request.client.map_or(0, |client| u32::from(client.port())));
     number(out, u32::from(request.server.port()));
-    number(out, if request.tls.is_some() { key_bits(cipher_suite) } else { 0 });
+    number(out, request.tls.and_then(TlsFacts::key_bits).map_or(0, u32::from));
     out.extend_from_slice(&length.to_le_bytes());
     number(out, 0);
     out.extend_from_slice(&request.connection.to_le_bytes());
@@ -220,22 +220,6 @@ fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
         b"" => text(out, IpText::of(ip).as_bytes()),
         name => text(out, name),
     }
-}
-
-/// The host without its port, and the port.
-fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
-    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
-    match colon {
-        Some(colon) => {
-            let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|digits| digits.parse().ok());
-            (&host[..colon], port)
-        }
-        None => (host, None),
-    }
-}
-
-fn key_bits(cipher_suite: &str) -> u32 {
-    if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
-    CallUnderWay, Caller, ConnectionReturn, Handled, Handler, Interface, Level, OnCore, Server,
+    CallUnderWay, Caller, ConnectionReturn, Handled, Handler, Interface, Level, LocalBoxFuture, Server,
 };
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::request::{Expectation, Method};
-use touchstone_interfaces::ajp::Ambiguous;
+use touchstone_interfaces::ajp::AmbiguousPath;
 
 use crate::answers::{complete_answer, unavailable};
 use crate::call_durations::PathKey;
@@ -137,7 +137,7 @@ impl Drop for ServletOfCore {
 }
 
 impl Handler for ServletOfCore {
-    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, mut request: Request) -> LocalBoxFuture<Handled> {
         match path_parameters::other_path(&request) {
             Ok(None) => Box::pin(async move { Handled::Answer(self.answer(request).await) }),
             Ok(Some(path)) => {
@@ -145,11 +145,15 @@ impl Handler for ServletOfCore {
                 request.depth += 1;
                 Box::pin(ready(Handled::Again(Box::new(request))))
             }
-            Err(Ambiguous) => Box::pin(ready(Handled::Answer(Answer::error(400)))),
+            Err(AmbiguousPath) => Box::pin(ready(Handled::Answer(Answer::error(400)))),
         }
     }
 
-    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(
+        self: Rc<Self>,
+        call: CallUnderWay,
+        interim: Rc<dyn TakesInterim>,
+    ) -> LocalBoxFuture<Answer> {
         Box::pin(async move {
             let Ok(java_call) = call.downcast::<Arc<JavaCall>>() else { return Answer::error(500) };
             java_call.adopt(&self.queue);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use touchstone_handler::handler::ConnectionReturn;
 
 use crate::call_durations::PathKey;
-use crate::core_queue::{Announced, CoreQueue};
+use crate::core_queue::{CoreEvent, CoreQueue};
 use crate::head::{Fault, Head, Piece};
 
 /// Bytes of an answer that wait for the client before Java must wait.
@@ -583,7 +583,7 @@ impl JavaCall {
     }
 }
 
-impl Announced for JavaCall {
+impl CoreEvent for JavaCall {
     fn take_wakers(&self) -> [Option<Waker>; 2] {
         let mut state = self.lock();
         state.is_announced = false;

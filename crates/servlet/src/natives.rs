@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use jni_sys::{JNIEnv, jboolean, jclass, jint, jstring};
+use touchstone_http::field_lines;
 
 use crate::head::{self, Fault, PREFIX_BYTES};
 use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall};
@@ -169,7 +170,7 @@ fn with_lines(slab: jint, length: jint, take: impl FnOnce(&Arc<JavaCall>, &[u8])
     let Some((slab, java_call)) = under_way(slab) else { return };
     // SAFETY: as in `drain`.
     let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
-    if let Some(lines) = written.get(PREFIX_BYTES..).filter(|lines| head::are_lines(lines)) {
+    if let Some(lines) = written.get(PREFIX_BYTES..).filter(|lines| field_lines::are_valid(lines)) {
         take(&java_call, lines);
     }
 }

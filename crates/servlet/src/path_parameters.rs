@@ -9,20 +9,20 @@
 use std::borrow::Cow;
 
 use touchstone_handler::request::{MOST_DERIVED, Request};
-use touchstone_interfaces::ajp::{Ambiguous, ServletPath};
+use touchstone_interfaces::ajp::{AmbiguousPath, ServletPath};
 
 /// The path that the rules must judge, if they have judged another one.
 ///
 /// # Errors
 /// The value is not a path, or the request is in a loop.
-pub fn other_path(request: &Request) -> Result<Option<Vec<u8>>, Ambiguous> {
+pub fn other_path(request: &Request) -> Result<Option<Vec<u8>>, AmbiguousPath> {
     if !has_any(request) {
         return Ok(None);
     }
     let ServletPath { path, .. } = ServletPath::of(&request.encoded_path)?;
     match path == request.path {
         true => Ok(None),
-        false if request.depth >= MOST_DERIVED => Err(Ambiguous),
+        false if request.depth >= MOST_DERIVED => Err(AmbiguousPath),
         false => Ok(Some(path)),
     }
 }

@@ -21,8 +21,8 @@ use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
-    CallResult, CallUnderWay, Caller, ConnectionReturn, Handled, Handler, ImmediateAnswer, Interface, OnCore,
-    PendingCall, Server,
+    CallResult, CallUnderWay, Caller, ConnectionReturn, Handled, Handler, ImmediateAnswer, Interface,
+    LocalBoxFuture, PendingCall, Server,
 };
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{Receiver, Sender, pipe};
@@ -120,7 +120,7 @@ struct CompressedHandler {
 }
 
 impl Handler for CompressedHandler {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let wanted = AnswerForm::of(&request, &self.settings);
         let handled = self.handler.clone().handle(request);
         Box::pin(async move { wanted.apply_to(handled.await) })
@@ -140,7 +140,11 @@ impl Handler for CompressedHandler {
         }
     }
 
-    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(
+        self: Rc<Self>,
+        call: CallUnderWay,
+        interim: Rc<dyn TakesInterim>,
+    ) -> LocalBoxFuture<Answer> {
         let answer = self.handler.clone().await_call(call, interim);
         Box::pin(async move { add_vary_if_codable(answer.await) })
     }
@@ -160,7 +164,7 @@ impl PendingCall for PlainPending {
         })
     }
 
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let wanted = AnswerForm { coding: None, level: 0, is_head: false, if_none_match: Vec::new() };
         let handled = self.0.continue_request(request);
         Box::pin(async move { wanted.apply_to(handled.await) })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use touchstone_config::{NsapiConfig, RouteConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 use touchstone_nsapi::Settings;
-use touchstone_nsapi::host::interface::{Hosting, Nsapi};
+use touchstone_nsapi::host::interface::{Nsapi, PluginIsolation};
 
 /// Loads the plug-ins of a route; the error states the fault, with the name of the key.
 pub fn open(
@@ -55,8 +55,8 @@ fn settings(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Sett
     }
 }
 
-fn hosting(nsapi: &NsapiConfig) -> Hosting {
-    Hosting {
+fn hosting(nsapi: &NsapiConfig) -> PluginIsolation {
+    PluginIsolation {
         in_process_of_its_own: nsapi.in_process_of_its_own,
         most_threads: nsapi.threads,
         most_waiting: nsapi.queue,

@@ -105,6 +105,7 @@ mod tests {
 
     use touchstone_config::{Config, ErrorLogConfig, LogDestination, LogLevel};
     use touchstone_handler::stream_counts::End;
+    use touchstone_http::request_view::RequestView;
     use touchstone_observe::log::error::ErrorLog;
     use touchstone_observe::metrics::{MetricSources, Metrics, Totals};
     use touchstone_proxy::{OriginOrder, OriginState};
@@ -113,6 +114,7 @@ mod tests {
     use super::*;
     use crate::logs::ServerLogs;
     use crate::route::SiteRules;
+    use crate::site::Snapshot;
     use crate::streams::{self, StreamSetup};
 
     const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = '/'\n[[site.route]]\npath = '/app/'\n\
@@ -174,6 +176,47 @@ mod tests {
         let _opened = servers.each_ref().map(|server| open(&config, server));
         assert!(Arc::ptr_eq(&one[0], &servers[0].services.origins.in_use()[0]));
         assert_eq!(one[0].members[0].state(), OriginState::Drain);
+    }
+
+    /// A file in MaxMind's format in which all addresses of IPv4 are in this country: a node whose records
+    /// both point to the first value, that value, and the description of the file.
+    fn country_file(country: &str) -> Vec<u8> {
+        [
+            &b"\0\0\x11\0\0\x11"[..],
+            &[0; 16],
+            b"\xe1\x47country\xe1\x48iso_code\x42",
+            country.as_bytes(),
+            b"\xab\xcd\xefMaxMind.com\xe9\x4anode_count\xc1\x01\x4brecord_size\xa1\x18\x4aip_version\xa1\x04",
+            b"\x5bbinary_format_major_version\xa1\x02\x5bbinary_format_minor_version\xa1\x00",
+            b"\x4bbuild_epoch\x01\x02\x01\x4ddatabase_type\x41a\x49languages\x00\x04\x4bdescription\xe0",
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn two_servers_of_one_process_locate_clients_by_their_own_files() {
+        let place = tempfile::tempdir().unwrap();
+        let off = ErrorLogConfig::new(LogDestination::Off, LogLevel::Info);
+        let (error_log, spans) = (ErrorLog::start(&off).unwrap(), SpanQueue::new(Arc::default()));
+        let logs = ServerLogs { error_log: &error_log, lost_lines: Default::default(), spans: &spans };
+        let snapshots = ["DE", "FR"].map(|country| {
+            let file = place.path().join(country);
+            std::fs::write(&file, country_file(country)).unwrap();
+            let text = format!(
+                "[geoip]\nfiles = ['{}']\n[[site]]\nlisten = ['127.0.0.1:80']\nroot = '{}'\n\
+                 [[site.route]]\nwhen = '$geoip_country == \"DE\"'\nrespond = {{ status = 204 }}\n",
+                file.display(),
+                place.path().display(),
+            );
+            let server = ServerShared::example();
+            let opened = Snapshot::open(parse(&text), &server, &Arc::default(), &Arc::default(), &logs);
+            opened.unwrap_or_else(|problem| panic!("{}", problem.0))
+        });
+        let matches = snapshots.each_ref().map(|snapshot| {
+            let view = RequestView { locator: snapshot.locator.as_deref(), ..RequestView::example("/") };
+            snapshot.sites[0].rules.as_ref().unwrap().resolve(&view).route.is_some()
+        });
+        assert_eq!(matches, [true, false]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use touchstone_files::coding::CodingSettings;
 use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::Root;
+use touchstone_http::request_view::AddressLocator;
 use touchstone_includes::PageCache;
 use touchstone_observe::metrics::RouteTable;
 use touchstone_telemetry::TraceRules;
@@ -80,6 +81,8 @@ pub struct Snapshot {
     pub streams: Vec<Arc<StreamSetup>>,
     /// Which requests are traced; `None`: none.
     pub trace_rules: Option<Arc<TraceRules>>,
+    /// Finds the locations of clients; `None`: no files are configured for that.
+    pub locator: Option<Arc<dyn AddressLocator>>,
 }
 
 /// One site.
@@ -253,6 +256,7 @@ impl Snapshot {
             logs,
             streams,
             trace_rules,
+            locator: access.geoip().map(|geoip| geoip as Arc<dyn AddressLocator>),
         })
     }
 

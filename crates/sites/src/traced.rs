@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{CallUnderWay, Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::handler::{
+    CallUnderWay, Handled, Handler, Interface, InterfaceLayer, LocalBoxFuture, Server,
+};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::request::Request;
 use touchstone_handler::trace::{ActiveSpan, SpanKind, Value};
@@ -24,29 +26,13 @@ pub fn open(interface: Arc<dyn Interface>, name: &'static str) -> Arc<dyn Interf
     Arc::new(Traced { interface, name })
 }
 
-impl Interface for Traced {
-    fn name(&self) -> &'static str {
-        self.interface.name()
+impl InterfaceLayer for Traced {
+    fn inner(&self) -> &dyn Interface {
+        &*self.interface
     }
 
-    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        Rc::new(TracedHandler { handler: self.interface.on_core(server), name: self.name })
-    }
-
-    fn begins_early(&self) -> bool {
-        self.interface.begins_early()
-    }
-
-    fn judges_parameters(&self) -> bool {
-        self.interface.judges_parameters()
-    }
-
-    fn takes_missing_length(&self) -> bool {
-        self.interface.takes_missing_length()
-    }
-
-    fn takes_escapes(&self) -> bool {
-        self.interface.takes_escapes()
+    fn around(&self, inner: Rc<dyn Handler>, _server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        Rc::new(TracedHandler { handler: inner, name: self.name })
     }
 }
 
@@ -56,7 +42,7 @@ struct TracedHandler {
 }
 
 impl Handler for TracedHandler {
-    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, mut request: Request) -> LocalBoxFuture<Handled> {
         let span = request.trace.as_ref().and_then(|trace| trace.begin(SpanKind::Internal, self.name));
         let Some(mut span) = span else { return self.handler.clone().handle(request) };
         span.set("touchstone.interface", Value::Text(self.name.into()));
@@ -69,7 +55,11 @@ impl Handler for TracedHandler {
         })
     }
 
-    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(
+        self: Rc<Self>,
+        call: CallUnderWay,
+        interim: Rc<dyn TakesInterim>,
+    ) -> LocalBoxFuture<Answer> {
         self.handler.clone().await_call(call, interim)
     }
 }

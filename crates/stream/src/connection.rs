@@ -16,7 +16,7 @@ use touchstone_proxy::{Preface, RelayConnection};
 use touchstone_transport::{Socket, Transport};
 
 use crate::copy::copy;
-use crate::first_bytes::{self, Hello, Wish};
+use crate::first_bytes::{self, Hello, PostgresRequest};
 use crate::record::Record;
 use crate::stream_of_core::StreamOfCore;
 
@@ -135,9 +135,9 @@ async fn destination(
     if config.is_postgresql {
         let wish = timeout(limit, first_bytes::postgresql(socket)).await.map_err(|_| End::Hello)?;
         match wish.map_err(|_| End::Client)? {
-            Wish::Tls => preface = Some(first_bytes::POSTGRESQL),
-            Wish::DirectTls => {}
-            Wish::Plain => {
+            PostgresRequest::Tls => preface = Some(first_bytes::POSTGRESQL),
+            PostgresRequest::DirectTls => {}
+            PostgresRequest::Plain => {
                 let target = setup.default_target().ok_or(End::NoRoute)?;
                 // If TLS must end here, a client without it is refused.
                 let is_open = !setup.targets[target].ends_tls;

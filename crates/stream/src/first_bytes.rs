@@ -25,7 +25,7 @@ pub const POSTGRESQL: Preface = Preface { request: &SSL_REQUEST, expected_reply:
 
 /// The request of a PostgreSQL client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum PostgresRequest {
     /// TLS, which it has been promised.
     Tls,
     /// TLS without a request before it (since version 17).
@@ -35,7 +35,7 @@ pub enum Wish {
 }
 
 /// Reads PostgreSQL's requests for encryption, and answers them; the following bytes stay in the socket.
-pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
+pub async fn postgresql(stream: &mut TcpStream) -> io::Result<PostgresRequest> {
     let mut may_ask_gss = true;
     loop {
         let mut first = [0; 8];
@@ -45,17 +45,17 @@ pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
         })
         .await?;
         if first[0] == HANDSHAKE_RECORD {
-            return Ok(Wish::DirectTls);
+            return Ok(PostgresRequest::DirectTls);
         }
         let (answer, is_ssl) = match first {
             SSL_REQUEST => (b'S', true),
             GSS_REQUEST if may_ask_gss => (b'N', false),
-            _ => return Ok(Wish::Plain),
+            _ => return Ok(PostgresRequest::Plain),
         };
         stream.read_exact(&mut first).await?;
         stream.write_all(&[answer]).await?;
         if is_ssl {
-            return Ok(Wish::Tls);
+            return Ok(PostgresRequest::Tls);
         }
         may_ask_gss = false;
     }

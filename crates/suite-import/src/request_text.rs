@@ -2,6 +2,7 @@
 
 use super::RecordedRequest;
 use std::fmt::Write;
+use touchstone_http::hexadecimal;
 use touchstone_lab::suite::OwnRequest;
 use touchstone_load::{ExtractPlan, StepPlan};
 
@@ -44,7 +45,7 @@ pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
     }
     keys.extend(own.body.as_ref().map(|body| match std::str::from_utf8(body) {
         Ok(text) => format!("body = {}", quoted(text)),
-        Err(_) => format!("body_hex = \"{}\"", hex(body)),
+        Err(_) => format!("body_hex = \"{}\"", hexadecimal::encode(body)),
     }));
     if let Some(step) = &own.step {
         let pairs = step.extract.iter().map(|one| format!("{} = {}", one.name, quoted(&one.from)));
@@ -52,10 +53,6 @@ pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
     }
     keys.extend(own.statuses.first().map(|status| format!("status = [{status}]")));
     format!("  {{ {} }},\n", keys.join(", "))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A basic string of TOML 1.0.

@@ -1,10 +1,10 @@
 //! The identity of a client, from its verified certificate.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
+use touchstone_http::hexadecimal;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
@@ -54,8 +54,8 @@ impl ClientCertificate {
             subject: distinguished_name::to_text(certificate.subject()),
             common_name: distinguished_name::common_name(certificate.subject()),
             issuer: distinguished_name::to_text(certificate.issuer()),
-            serial_number: hexadecimal(certificate.raw_serial(), true),
-            fingerprint: hexadecimal(&Sha256::digest(own), false),
+            serial_number: hexadecimal::encode(certificate.raw_serial()).to_ascii_uppercase(),
+            fingerprint: hexadecimal::encode(&Sha256::digest(own)),
             host_names: Vec::new(),
             mail_addresses: Vec::new(),
             uris: Vec::new(),
@@ -81,16 +81,6 @@ impl ClientCertificate {
             }
         }
     }
-}
-
-/// Bytes in hexadecimal.
-pub fn hexadecimal(bytes: &[u8], upper_case: bool) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = if upper_case { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
-    }
-    text
 }
 
 #[cfg(test)]

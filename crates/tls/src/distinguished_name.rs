@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use touchstone_http::hexadecimal;
 use x509_parser::asn1_rs::Tag;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
@@ -126,9 +127,8 @@ fn write_hexadecimal(attribute: &AttributeTypeAndValue<'_>, text: &mut String) {
             head.extend_from_slice(significant);
         }
     }
-    for byte in head.iter().chain(value.data) {
-        let _ = write!(text, "{byte:02x}");
-    }
+    text.push_str(&hexadecimal::encode(&head));
+    text.push_str(&hexadecimal::encode(value.data));
 }
 
 #[cfg(test)]

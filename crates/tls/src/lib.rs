@@ -17,6 +17,7 @@
 //! | `certificate_table` | the choice of a certificate |
 //! | `endpoint` | from settings to rustls configurations, and the swap |
 //! | `active_tls` | those configurations, and the choice among them |
+//! | [`any_certificate`] | a client's verifier that accepts any certificate |
 //! | `provider` | the cryptography, and the order of the cipher suites |
 //! | `on_demand` | certificates that are obtained at the first handshake of a name |
 //! | `shared` | the state that all endpoints share: ticket keys, stored sessions, ACME challenges |
@@ -29,6 +30,7 @@
 //! | `quic_rules` | the rules of an endpoint for them |
 
 mod active_tls;
+pub mod any_certificate;
 mod certificate;
 mod certificate_table;
 mod ciphertext;

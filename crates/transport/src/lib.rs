@@ -6,6 +6,7 @@
 
 mod socket;
 pub mod sys;
+pub mod udp;
 
 use std::cell::RefCell;
 use std::io;

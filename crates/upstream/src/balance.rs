@@ -8,6 +8,8 @@
 
 use std::cell::Cell;
 
+use touchstone_http::split_mix::{SplitMix, mix};
+
 /// How requests are distributed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Balance {
@@ -203,29 +205,24 @@ pub fn hash(bytes: &[u8]) -> u64 {
     mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Spreads every bit over all others (the finaliser of SplitMix64).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 /// Random numbers, good enough to distribute work.
 #[derive(Debug)]
 struct RandomNumbers {
-    state: Cell<u64>,
+    state: Cell<SplitMix>,
 }
 
 impl RandomNumbers {
     /// Begins at this number.
     fn new(seed: u64) -> RandomNumbers {
-        RandomNumbers { state: Cell::new(seed) }
+        RandomNumbers { state: Cell::new(SplitMix(seed)) }
     }
 
-    /// The next number (SplitMix64).
+    /// The next number.
     fn next(&self) -> u64 {
-        self.state.set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
-        mix(self.state.get())
+        let mut generator = self.state.get();
+        let number = generator.draw();
+        self.state.set(generator);
+        number
     }
 }
 

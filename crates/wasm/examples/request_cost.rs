@@ -24,7 +24,7 @@ use bytes::Bytes;
 use rustix::time::ClockId;
 use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface as _, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface as _, Level, LocalBoxFuture, Server};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails};
 use touchstone_handler::service_counts::ServiceCounts;
@@ -99,6 +99,7 @@ fn request(received: Rc<ReceivedHead>) -> Request {
         host: Some(Bytes::from_static(b"127.0.0.1:8080")),
         site: 0,
         client: Some(([127, 0, 0, 1], 1234).into()),
+        locator: None,
         trusted_proxy: None,
         server: ([127, 0, 0, 1], 8080).into(),
         tls: None,
@@ -161,7 +162,7 @@ impl Server for NoServer {
         false
     }
 
-    fn answer(&self, _: Request) -> OnCore<Answer> {
+    fn answer(&self, _: Request) -> LocalBoxFuture<Answer> {
         Box::pin(async { Answer::error(500) })
     }
 

@@ -4,7 +4,6 @@
 //! A file is used only if it belongs to this user and its directory is not writable for others, if engine
 //! version, settings and component are the same, and if it is complete.
 
-use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{Hash as _, Hasher};
 use std::io::{self, Read as _, Write as _};
@@ -15,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 use touchstone_handler::named::Named;
+use touchstone_http::hexadecimal;
 use wasmtime::component::{Component, InstancePre};
 use wasmtime::{Engine, Result};
 use wasmtime_wasi_http::{p2, p3};
@@ -239,16 +239,9 @@ fn remove_old(directory: &Path) {
 }
 
 fn file_name(header: &Header) -> PathBuf {
-    let mut name = String::with_capacity(100);
-    for byte in &header.component {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name.push('-');
-    for byte in &header.engine[..8] {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name.push_str(SUFFIX);
-    name.into()
+    let (component, engine) =
+        (hexadecimal::encode(&header.component), hexadecimal::encode(&header.engine[..8]));
+    format!("{component}-{engine}{SUFFIX}").into()
 }
 
 /// Identifies an engine: engines with the same id can share machine code.

@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::component_counts::{self, Cause};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
 use touchstone_handler::pipe;
 use touchstone_handler::request::Request;
 use touchstone_handler::service_counts::ServiceCounts;
@@ -136,7 +136,7 @@ struct WasmOfCore {
 }
 
 impl Handler for WasmOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move { Handled::Answer(self.answer(request).await) })
     }
 }

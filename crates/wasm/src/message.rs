@@ -1,8 +1,10 @@
 //! Converts answers from wasi:http, and field lines.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use touchstone_handler::answer::Answer;
+use touchstone_handler::request::ReceivedHead;
+use touchstone_http::request::HeadBuilder;
 use wasmtime_wasi_http::WasiBody;
 
 /// Hop-by-hop fields of an answer, and fields that the server sets itself.
@@ -49,14 +51,29 @@ pub fn has_no_body(status: u16) -> bool {
 
 /// Appends the field lines of a message or of its trailers. Names and values were checked when they were set.
 pub fn append_lines(fields: &HeaderMap, lines: &mut Vec<u8>) {
-    for (name, value) in fields {
-        if OWN_FIELDS.contains(&name.as_str()) {
-            continue;
-        }
+    for (name, value) in without_own(fields) {
         for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             lines.extend_from_slice(piece);
         }
     }
+}
+
+fn without_own(fields: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    fields.iter().filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str()))
+}
+
+/// Adds the fields of a request, except Host, and those of its body; `None` if the head is not valid.
+pub fn finish_head(mut builder: HeadBuilder, fields: &HeaderMap, has_no_body: bool) -> Option<ReceivedHead> {
+    for (name, value) in without_own(fields).filter(|(name, _)| *name != HOST) {
+        builder.field(name.as_str().as_bytes(), value.as_bytes());
+    }
+    match fields.get(CONTENT_LENGTH) {
+        _ if has_no_body => {}
+        Some(length) => builder.field(b"Content-Length", length.as_bytes()),
+        None => builder.field(b"Transfer-Encoding", b"chunked"),
+    }
+    let (head, buffer, outcome) = builder.finish();
+    outcome.is_ok().then(|| ReceivedHead { head, buffer: buffer.into() })
 }
 
 /// The fields in field lines; `None` if there are none.

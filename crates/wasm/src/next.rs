@@ -9,13 +9,12 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{NextHandler, ReceivedHead, Request, RequestDetails};
-use touchstone_http::request::{Limits, Parsed, RequestHead};
+use touchstone_http::request::HeadBuilder;
 use wasmtime_wasi_http::Error;
 
 use crate::answer_body::AnswerBody;
@@ -140,39 +139,14 @@ fn head(
         return Err(Error::HttpRequestUriInvalid);
     }
     let received = &client_request.received;
-    let mut buffer = Vec::with_capacity(received.buffer.len() + 64);
-    buffer.extend_from_slice(received.head.request_line.of(&received.buffer));
-    buffer.extend_from_slice(b"\r\n");
-    let mut copy = |wanted: &dyn Fn(&[u8]) -> bool| {
-        for (name, value) in received.fields().filter(|(name, _)| wanted(name)) {
-            for piece in [name, b": ", value, b"\r\n"] {
-                buffer.extend_from_slice(piece);
-            }
-        }
+    let mut builder = HeadBuilder::like(&received.head, &received.buffer, received.target());
+    let is_copied = |name: &[u8]| {
+        let is_framing = || FRAMING_FIELDS.iter().any(|framing| name.eq_ignore_ascii_case(framing));
+        name.eq_ignore_ascii_case(b"host") || (is_empty_body && has_client_body && is_framing())
     };
-    copy(&|name| name.eq_ignore_ascii_case(b"host"));
-    if is_empty_body && has_client_body {
-        copy(&|name| FRAMING_FIELDS.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
-    }
-    let mut fields = parts.headers.clone();
-    fields.remove(HOST);
-    let length = fields.remove(CONTENT_LENGTH);
-    message::append_lines(&fields, &mut buffer);
-    match (is_empty_body, length) {
-        (true, _) => {}
-        (false, Some(length)) => {
-            for piece in [b"Content-Length: ", length.as_bytes(), b"\r\n"] {
-                buffer.extend_from_slice(piece);
-            }
-        }
-        (false, None) => buffer.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-    }
-    buffer.extend_from_slice(b"\r\n");
-    let mut head = RequestHead::new();
-    let length = buffer.len();
-    let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
-    match head.parse(&buffer, &limits) {
-        Ok(Parsed::Complete(whole)) if whole == length => Ok(ReceivedHead { head, buffer: buffer.into() }),
-        _ => Err(Error::HttpProtocolError),
-    }
+    received
+        .fields()
+        .filter(|(name, _)| is_copied(name))
+        .for_each(|(name, value)| builder.field(name, value));
+    message::finish_head(builder, &parts.headers, is_empty_body).ok_or(Error::HttpProtocolError)
 }

@@ -6,15 +6,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST};
-use http::{HeaderMap, Request as WasiRequest, Response, StatusCode};
+use http::header::CONTENT_LENGTH;
+use http::{Request as WasiRequest, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler};
 use touchstone_handler::pipe::{self, Receiver, Sender};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails};
-use touchstone_http::request::{Limits, Parsed, RequestHead};
+use touchstone_http::request::{HeadBuilder, Limits};
 use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::answer_body::AnswerBody;
@@ -86,30 +86,9 @@ async fn answer_of(
 fn head(request: &http::request::Parts, has_no_body: bool) -> Option<ReceivedHead> {
     let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
-    let mut buffer = Vec::with_capacity(512);
-    let host = request.uri.authority()?.as_str();
-    for piece in [request.method.as_str(), " ", &path, " HTTP/1.1\r\nHost: ", host, "\r\n"] {
-        buffer.extend_from_slice(piece.as_bytes());
-    }
-    let mut fields: HeaderMap = request.headers.clone();
-    fields.remove(HOST);
-    let length = fields.remove(CONTENT_LENGTH);
-    message::append_lines(&fields, &mut buffer);
-    match (has_no_body, length) {
-        (true, _) => {}
-        (false, Some(length)) => {
-            for piece in [b"Content-Length: ", length.as_bytes(), b"\r\n"] {
-                buffer.extend_from_slice(piece);
-            }
-        }
-        (false, None) => buffer.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-    }
-    buffer.extend_from_slice(b"\r\n");
-    let mut head = RequestHead::new();
-    let length = buffer.len();
-    let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
-    let is_whole = matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length);
-    is_whole.then(|| ReceivedHead { head, buffer: buffer.into() })
+    let mut builder = HeadBuilder::new(request.method.as_str().as_bytes(), path.as_bytes(), Limits::NONE);
+    builder.field(b"Host", request.uri.authority()?.as_str().as_bytes());
+    message::finish_head(builder, &request.headers, has_no_body)
 }
 
 /// Sends a request's body to the handler as fast as the handler reads it.

@@ -2,7 +2,7 @@
 
 use crate::fields::{Depth, Origin};
 use crate::if_header::IfHeader;
-use crate::locks::Holder;
+use crate::locks::LockCredentials;
 
 /// The parts of a request.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct HttpConditions {
 
 impl Call {
     /// The tokens in the request, and the user.
-    pub fn holder(&self) -> Holder<'_> {
-        Holder { tokens: &self.tokens, user: self.user.as_deref() }
+    pub fn holder(&self) -> LockCredentials<'_> {
+        LockCredentials { tokens: &self.tokens, user: self.user.as_deref() }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_files::root::Root;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
 use touchstone_handler::request::Request;
 use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_handler::webdav_counts::Counts;
@@ -80,7 +80,7 @@ struct HandlerOfCore {
 }
 
 impl Handler for HandlerOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move {
             match request.method() {
                 Method::Get | Method::Head => Handled::File(Box::new(request)),

@@ -6,14 +6,14 @@ use crate::tree::Place;
 
 /// The tokens of a request, and its user.
 #[derive(Debug, Clone, Copy)]
-pub struct Holder<'a> {
+pub struct LockCredentials<'a> {
     /// The tokens.
     pub tokens: &'a [String],
     /// The user that the server has authenticated.
     pub user: Option<&'a str>,
 }
 
-impl Holder<'_> {
+impl LockCredentials<'_> {
     /// Whether the client may use a lock: it has named the token, and its user has created the lock (section
     /// 6.4).
     pub fn holds(&self, lock: &Lock) -> bool {
@@ -38,7 +38,7 @@ fn locked(hrefs: Vec<String>) -> Failure {
 }
 
 /// Whether a resource may be changed.
-pub fn may_change(tables: &Tables, holder: Holder<'_>, key: &[u8]) -> Result<()> {
+pub fn may_change(tables: &Tables, holder: LockCredentials<'_>, key: &[u8]) -> Result<()> {
     match holder.forbidding(tables, key) {
         None => Ok(()),
         Some(lock) => Err(locked(vec![lock.href.clone()])),
@@ -46,7 +46,7 @@ pub fn may_change(tables: &Tables, holder: Holder<'_>, key: &[u8]) -> Result<()>
 }
 
 /// Whether a resource may get or lose its name, which changes the collection that it is in.
-pub fn may_change_members(tables: &Tables, holder: Holder<'_>, place: &Place) -> Result<()> {
+pub fn may_change_members(tables: &Tables, holder: LockCredentials<'_>, place: &Place) -> Result<()> {
     match place.parent_key() {
         None => Ok(()),
         Some(key) => may_change(tables, holder, key),
@@ -54,7 +54,7 @@ pub fn may_change_members(tables: &Tables, holder: Holder<'_>, place: &Place) ->
 }
 
 /// Whether a resource and all below it may be changed.
-pub fn may_change_tree(tables: &Tables, holder: Holder<'_>, key: &[u8]) -> Result<()> {
+pub fn may_change_tree(tables: &Tables, holder: LockCredentials<'_>, key: &[u8]) -> Result<()> {
     may_change(tables, holder, key)?;
     let mut hrefs: Vec<String> = tables
         .locks()
@@ -116,13 +116,17 @@ mod tests {
             (&tokens, None, 423),
             (&[], Some("ann"), 423),
         ] {
-            assert_eq!(status(may_change(&tables, Holder { tokens, user }, b"/a/b")), expected, "{user:?}");
+            assert_eq!(
+                status(may_change(&tables, LockCredentials { tokens, user }, b"/a/b")),
+                expected,
+                "{user:?}"
+            );
         }
     }
 
     #[test]
     fn what_a_lock_covers() {
-        let none = Holder { tokens: &[], user: None };
+        let none = LockCredentials { tokens: &[], user: None };
         let tables = tables(&[("d", "/deep", true, true), ("f", "/flat", false, true)]);
         for (key, change, tree) in [
             ("/deep", 423, 423),

@@ -6,12 +6,11 @@ use bytes::Bytes;
 use touchstone_files::cache::{Prepared, SharedBody};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::pipe;
+use touchstone_handler::ranges::RangeSource;
 use touchstone_handler::request::Request;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
-use touchstone_http::range::{
-    ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range,
-};
+use touchstone_http::range::ByteRange;
 use touchstone_http::request::Method;
 
 use super::head::RequestFields;
@@ -64,13 +63,7 @@ pub fn of_object(
             answer
         }
         Selected::NotModified => not_modified(&fields),
-        Selected::Unsatisfiable => {
-            let mut answer = Answer::error(416);
-            answer.fields.extend_from_slice(b"Content-Range: ");
-            append_unsatisfied_range(object.complete_length(), &mut answer.fields);
-            answer.fields.extend_from_slice(b"\r\n");
-            answer
-        }
+        Selected::Unsatisfiable => Answer::unsatisfied_range(object.complete_length()),
         Selected::Ranges(ranges) => of_ranges(object, fields, &ranges),
     };
     answer.date = Some(format_imf_fixdate(object.terms.date));
@@ -116,7 +109,7 @@ fn not_modified(fields: &[u8]) -> Answer {
 fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Answer {
     let mut answer = Answer::new(206);
     let offset = object.part().map_or(0, |part| part.range.first);
-    let piece = |range: &ByteRange| {
+    let piece = |range: ByteRange| {
         let (first, last) = ((range.first - offset) as usize, (range.last - offset) as usize);
         slice(object, first..last + 1)
     };
@@ -127,32 +120,14 @@ fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Ans
     for (name, value) in lines(&fields).filter(|(name, _)| !is_replaced(name)) {
         append(&mut answer.fields, name, value);
     }
-    if let [range] = ranges {
-        answer.fields.extend_from_slice(b"Content-Range: ");
-        append_content_range(*range, object.complete_length(), &mut answer.fields);
-        answer.fields.extend_from_slice(b"\r\n");
-        answer.body.push(piece(range));
-        return answer;
-    }
     let content_type = lines(&fields).find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
-    let boundary = format!("{:016x}", boundary(object.hash));
-    let framing = MultipartByteRanges {
+    let source = RangeSource {
         content_type: content_type.map_or(b"application/octet-stream", |(_, value)| value),
         complete_length: object.complete_length(),
-        ranges,
-        boundary: boundary.as_bytes(),
+        key: object.hash,
+        part: piece,
     };
-    answer.fields.extend_from_slice(b"Content-Type: ");
-    framing.append_media_type(&mut answer.fields);
-    answer.fields.extend_from_slice(b"\r\n");
-    for (index, range) in ranges.iter().enumerate() {
-        let mut part_head = Vec::new();
-        framing.append_part_head(index, &mut part_head);
-        answer.body.extend([BodyPart::Bytes(part_head.into()), piece(range)]);
-    }
-    let mut closing = Vec::new();
-    framing.append_closing(&mut closing);
-    answer.body.push(BodyPart::Bytes(closing.into()));
+    answer.add_ranges(source, ranges);
     answer
 }
 
@@ -165,14 +140,6 @@ pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64
     let mut answer = of_ranges(object, fields, &[part.range]);
     answer.date = Some(format_imf_fixdate(object.terms.date));
     Some(answer)
-}
-
-/// A boundary that a body cannot contain, because its author cannot know the process's random key.
-fn boundary(hash: u64) -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    use std::sync::OnceLock;
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    KEY.get_or_init(RandomState::new).hash_one(hash)
 }
 
 /// A slice of the stored body: long ones are not copied.

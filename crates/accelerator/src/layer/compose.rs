@@ -15,7 +15,9 @@ use rustc_hash::FxHashSet;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{
+    Handled, Handler, Interface, InterfaceLayer, Level, LocalBoxFuture, Server,
+};
 use touchstone_handler::pipe::{ReceiverDropped, Sender, pipe};
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::request::Method;
@@ -61,29 +63,12 @@ impl Composed {
     }
 }
 
-impl Interface for Composed {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl InterfaceLayer for Composed {
+    fn inner(&self) -> &dyn Interface {
+        &*self.inner
     }
 
-    fn judges_parameters(&self) -> bool {
-        self.inner.judges_parameters()
-    }
-
-    fn takes_missing_length(&self) -> bool {
-        self.inner.takes_missing_length()
-    }
-
-    fn takes_escapes(&self) -> bool {
-        self.inner.takes_escapes()
-    }
-
-    fn begins_early(&self) -> bool {
-        self.inner.begins_early()
-    }
-
-    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        let inner = self.inner.on_core(server.clone());
+    fn around(&self, inner: Rc<dyn Handler>, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let (route, path) = (self.route.clone(), self.path.clone());
         Rc::new(ComposedOfCore { inner, route, path, server, known_pages: RefCell::default() })
     }
@@ -99,7 +84,7 @@ struct ComposedOfCore {
 }
 
 impl Handler for ComposedOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(self.answer(request))
     }
 }

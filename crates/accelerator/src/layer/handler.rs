@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart, CacheResult};
-use touchstone_handler::handler::{Handled, Handler, OnCore};
+use touchstone_handler::handler::{Handled, Handler, LocalBoxFuture};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::date::parse_http_date;
@@ -53,7 +53,7 @@ enum Plan {
 }
 
 impl Handler for AcceleratedOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(self.answer(request))
     }
 }

@@ -36,7 +36,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use touchstone_handler::handler::{Handler, Interface, Server};
+use touchstone_handler::handler::{Handler, Interface, InterfaceLayer, Server};
 
 use crate::rules::groups::of_response;
 use crate::rules::key::origin;
@@ -135,29 +135,12 @@ impl Accelerated {
     }
 }
 
-impl Interface for Accelerated {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl InterfaceLayer for Accelerated {
+    fn inner(&self) -> &dyn Interface {
+        &*self.inner
     }
 
-    fn judges_parameters(&self) -> bool {
-        self.inner.judges_parameters()
-    }
-
-    fn takes_missing_length(&self) -> bool {
-        self.inner.takes_missing_length()
-    }
-
-    fn takes_escapes(&self) -> bool {
-        self.inner.takes_escapes()
-    }
-
-    fn begins_early(&self) -> bool {
-        self.inner.begins_early()
-    }
-
-    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        let inner = self.inner.on_core(server.clone());
+    fn around(&self, inner: Rc<dyn Handler>, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         Rc::new(of_core::AcceleratedOfCore { route: self.route.clone(), inner, server })
     }
 }

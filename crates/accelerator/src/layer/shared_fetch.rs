@@ -339,11 +339,11 @@ impl Reader {
     }
 
     /// The next piece of the body; `None`: its end. The error: it broke off.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, BrokenOff> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, IncompleteResponse> {
         poll_fn(|context| {
             let mut state = lock(&self.shared_fetch.state);
             let Some(position) = state.readers.get(self.index).and_then(Option::as_ref) else {
-                return Poll::Ready(Err(BrokenOff));
+                return Poll::Ready(Err(IncompleteResponse));
             };
             let next = position.next;
             if let Some(piece) = state.pieces.get(next - state.dropped).cloned() {
@@ -356,7 +356,7 @@ impl Reader {
             }
             match state.end {
                 Some(true) => return Poll::Ready(Ok(None)),
-                Some(false) => return Poll::Ready(Err(BrokenOff)),
+                Some(false) => return Poll::Ready(Err(IncompleteResponse)),
                 None => {}
             }
             self.wait(&mut state, context);
@@ -379,7 +379,7 @@ impl Reader {
 
 /// The response broke off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BrokenOff;
+pub struct IncompleteResponse;
 
 impl Drop for Reader {
     fn drop(&mut self) {

@@ -8,6 +8,7 @@
 use sha2::{Digest, Sha256};
 use touchstone_expression::{Source, Text};
 use touchstone_http::host::split_port;
+use touchstone_http::percent;
 
 use super::policy::Policy;
 
@@ -53,7 +54,7 @@ pub const SPACE_BYTES: usize = 8;
 pub fn write(target: &Target<'_>, policy: &Policy, out: &mut Vec<u8>) {
     out.clear();
     write_origin(target.space, target.is_secure, target.host, out);
-    append_path(target.path, out);
+    percent::append_normal(target.path, out);
     let Some(query) = target.query.filter(|_| !policy.ignore_query) else { return };
     if policy.ignore_parameters.is_empty() && !policy.sort_query {
         out.push(b'?');
@@ -92,7 +93,7 @@ fn write_origin(space: u64, is_secure: bool, host: &[u8], out: &mut Vec<u8>) {
 pub fn prefix(target: &Target<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     write_origin(target.space, target.is_secure, target.host, &mut out);
-    append_path(target.path, &mut out);
+    percent::append_normal(target.path, &mut out);
     out
 }
 
@@ -120,38 +121,6 @@ pub fn url(key: &[u8]) -> String {
     };
     let scheme = if rest[0] == b's' { "https" } else { "http" };
     format!("{scheme}://{}", rest[1..].escape_ascii())
-}
-
-/// Appends a path with its escapes in one spelling: unneeded escapes are decoded, and hexadecimal digits are
-/// capital (RFC 3986 section 6.2.2). Dot segments are kept: programs may get them unchanged.
-fn append_path(path: &[u8], out: &mut Vec<u8>) {
-    let mut rest = path;
-    while let Some(percent) = memchr::memchr(b'%', rest) {
-        out.extend_from_slice(&rest[..percent]);
-        let escape = rest.get(percent + 1..percent + 3).and_then(|digits| match digits {
-            [high, low] => Some((hexadecimal(*high)? << 4) | hexadecimal(*low)?),
-            _ => None,
-        });
-        match escape {
-            Some(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') => {
-                out.push(byte);
-                rest = &rest[percent + 3..];
-            }
-            Some(_) => {
-                out.extend(rest[percent..percent + 3].iter().map(u8::to_ascii_uppercase));
-                rest = &rest[percent + 3..];
-            }
-            None => {
-                out.push(b'%');
-                rest = &rest[percent + 1..];
-            }
-        }
-    }
-    out.extend_from_slice(rest);
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -208,9 +177,9 @@ mod tests {
         #[test]
         fn a_path_in_its_normal_form_stays_so(path in proptest::collection::vec(any::<u8>(), 0..40)) {
             let mut once = Vec::new();
-            append_path(&path, &mut once);
+            percent::append_normal(&path, &mut once);
             let mut twice = Vec::new();
-            append_path(&once, &mut twice);
+            percent::append_normal(&once, &mut twice);
             // `%2541` stays `%2541` and does not become `%41`: there is only one pass.
             prop_assert!(twice.len() <= once.len());
         }

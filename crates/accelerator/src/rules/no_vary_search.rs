@@ -4,6 +4,8 @@
 //! The response itself states this, and only for its own path. An invalid field is the same as no field:
 //! every part matters, byte by byte.
 
+use touchstone_http::percent;
+
 use super::fields::{FieldText, Fields};
 use super::structured::{Value, dictionary};
 
@@ -111,25 +113,7 @@ fn strings(items: &[Value]) -> Option<Vec<Vec<u8>>> {
 /// Decodes a name or value of application/x-www-form-urlencoded: `+` is a space, escapes are decoded, and
 /// bytes that are not UTF-8 become U+FFFD.
 fn decode(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, after)) = rest.split_first() {
-        let escape = || {
-            let [high, low] = *after.first_chunk::<2>()?;
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            u8::try_from(digit(high)? << 4 | digit(low)?).ok()
-        };
-        match (first, escape()) {
-            (b'+', _) => bytes.push(b' '),
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-                continue;
-            }
-            _ => bytes.push(first),
-        }
-        rest = after;
-    }
+    let bytes = percent::decode(text, true).into_owned();
     match String::from_utf8_lossy(&bytes) {
         std::borrow::Cow::Borrowed(_) => bytes,
         std::borrow::Cow::Owned(replaced) => replaced.into_bytes(),

@@ -16,7 +16,7 @@ use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 use touchstone_accelerator::store::{PurgeMode, PurgeScope, Store, Tier};
 use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 use touchstone_http::date::format_imf_fixdate;
@@ -117,7 +117,7 @@ impl Server for Shared {
     fn log_recovered(&self, _: &str) -> bool {
         false
     }
-    fn answer(&self, _: Request) -> OnCore<Answer> {
+    fn answer(&self, _: Request) -> LocalBoxFuture<Answer> {
         Box::pin(async { Answer::error(500) })
     }
     fn core(&self) -> usize {
@@ -160,7 +160,7 @@ impl Interface for Origin {
 struct OriginOfCore(Rc<Shared>);
 
 impl Handler for OriginOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let world = self.0.clone();
         Box::pin(async move { Handled::Answer(world.fetch(request).await) })
     }
@@ -568,6 +568,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         host: Some(Bytes::from_static(b"a")),
         site: 0,
         client: None,
+        locator: None,
         trusted_proxy: None,
         server: "127.0.0.1:80".parse().expect("an address"),
         tls: Some(Arc::new(tls_of(user))),

@@ -1,5 +1,7 @@
 //! Conditions on the answers, on the end of the connection, and on the requests that the origin received.
 
+use touchstone_http::hexadecimal;
+
 /// One alternative. All of its conditions must be true.
 pub type Alternative = Vec<Condition>;
 
@@ -124,7 +126,7 @@ fn test(text: &str) -> Option<Test> {
         }
         "settings-acks" => Test::SettingsAcks(number()?),
         "settings-first" => Test::SettingsFirst,
-        "pong" => Test::Pong(hexadecimal(rest)?),
+        "pong" => Test::Pong(hexadecimal::decode(rest)?),
         _ => Test::Status(statuses(text)?),
     })
 }
@@ -192,16 +194,6 @@ fn origin(text: &str) -> Option<Test> {
 
 fn names(text: &str) -> Vec<String> {
     text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// Pairs of hexadecimal digits, with optional spaces between them.
-pub fn hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> =
-        text.chars().filter(|c| *c != ' ').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    if digits.len() % 2 == 1 {
-        return None;
-    }
-    digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()
 }
 
 #[cfg(test)]

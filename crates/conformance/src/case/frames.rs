@@ -4,9 +4,9 @@
 //! for example `request HEADERS [GET] | fin`. A payload is a sequence of hexadecimal bytes, `"text"`, `9*61`
 //! (a repeated byte), and `[fields]`. `length=5` states a length that differs from the payload's.
 
-use super::condition::hexadecimal;
 use super::escape::{self, Facts};
 use touchstone_http::h3::varint;
+use touchstone_http::hexadecimal;
 
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,12 +216,12 @@ fn payload(text: &str) -> Option<(Vec<Piece>, Option<u64>)> {
             match (word.strip_prefix("length="), word.split_once('*')) {
                 (Some(stated), _) => length = Some(number(stated)?),
                 (None, Some((count, byte))) => {
-                    let byte = hexadecimal(byte)?;
+                    let byte = hexadecimal::decode(byte)?;
                     pieces.push(Piece::Bytes(
                         byte.repeat(count.parse::<usize>().ok().filter(|n| *n <= 1 << 20)?),
                     ));
                 }
-                (None, None) => pieces.push(Piece::Bytes(hexadecimal(word)?)),
+                (None, None) => pieces.push(Piece::Bytes(hexadecimal::decode(word)?)),
             }
             after
         };

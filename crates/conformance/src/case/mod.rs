@@ -207,7 +207,7 @@ pub fn digest() -> String {
         hash.update(name.as_bytes());
         hash.update(text.as_bytes());
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    touchstone_http::hexadecimal::encode(&hash.finalize())
 }
 
 #[cfg(test)]

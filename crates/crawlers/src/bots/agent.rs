@@ -1,6 +1,7 @@
 //! `Signature-Agent`: where a bot publishes its keys, which is also its name.
 
 use sfv::{BareItem, Item, KeyRef, ListEntry, Parser};
+use touchstone_http::percent;
 
 use crate::signature::{Message, Signature, dictionary, joined};
 
@@ -143,24 +144,8 @@ impl<'a> Address<'a> {
 
 /// A path with escapes of needless kind decoded, and the others in capital letters (RFC 3986 section 6.2.2).
 fn normal_path(path: &str) -> String {
-    let bytes = path.as_bytes();
-    let mut normal = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        if let (b'%', Some(high), Some(low)) = (byte, digit(at + 1), digit(at + 2)) {
-            let decoded = (high * 16 + low) as u8;
-            if decoded.is_ascii_alphanumeric() || b"-._~".contains(&decoded) {
-                normal.push(decoded);
-            } else {
-                normal.extend_from_slice(format!("%{decoded:02X}").as_bytes());
-            }
-            at += 3;
-        } else {
-            normal.push(byte);
-            at += 1;
-        }
-    }
+    let mut normal = Vec::with_capacity(path.len());
+    percent::append_normal(path.as_bytes(), &mut normal);
     String::from_utf8(normal).unwrap_or_default()
 }
 

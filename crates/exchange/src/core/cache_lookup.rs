@@ -232,6 +232,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         host: lookup.host,
         fields: &lookup.fields,
         connection: None,
+        locator: snapshot.locator.as_deref(),
     };
     if let Some(stored_answers) = stored_answers {
         let when = (lookup.form, date);

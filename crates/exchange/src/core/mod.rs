@@ -26,7 +26,7 @@ use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
 use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, Prepared, ReadTicket};
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::OnCore;
+use touchstone_handler::handler::LocalBoxFuture;
 use touchstone_handler::request::Request;
 use touchstone_http::request::{Limits, RequestHead};
 use touchstone_observe::log::access::CoreBuffer;
@@ -110,9 +110,9 @@ impl CoreState {
 #[derive(Clone, Copy)]
 pub struct OwnRequests {
     /// Answers a request by the routes and rules of its site.
-    pub answer: fn(Rc<Core>, Arc<Snapshot>, Request) -> OnCore<Answer>,
+    pub answer: fn(Rc<Core>, Arc<Snapshot>, Request) -> LocalBoxFuture<Answer>,
     /// Answers a request with a file of the site with this index.
-    pub answer_file: fn(Rc<Core>, Arc<Snapshot>, usize, Request) -> OnCore<Answer>,
+    pub answer_file: fn(Rc<Core>, Arc<Snapshot>, usize, Request) -> LocalBoxFuture<Answer>,
 }
 
 /// One core.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{self, Interface, Level, OnCore};
+use touchstone_handler::handler::{self, Interface, Level, LocalBoxFuture};
 use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_observe::log::error::ErrorLog;
@@ -49,6 +49,7 @@ fn leads_to_its_route(snapshot: &Snapshot, request: &Request, method: &[u8], pat
         host: request.host.as_deref(),
         fields: &fields,
         connection: Some(&connection),
+        locator: snapshot.locator.as_deref(),
     };
     let resolved = rules.resolve(&view);
     let has_program = matches!(resolved.outcome, Outcome::Handler(_));
@@ -103,7 +104,7 @@ impl handler::Server for ServerOfCore {
         self.error_log().is_some_and(|log| log.recovered(name))
     }
 
-    fn answer(&self, request: Request) -> OnCore<Answer> {
+    fn answer(&self, request: Request) -> LocalBoxFuture<Answer> {
         let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
         Box::pin(async move {
             match core {

@@ -97,6 +97,7 @@ pub fn make_request(
         host,
         site,
         client,
+        locator: snapshot.locator.clone(),
         trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
         server: arrival.listener.for_programs(arrival.tls.is_some()),
         tls: arrival.tls,

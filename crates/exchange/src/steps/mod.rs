@@ -46,7 +46,7 @@ use touchstone_config::{COUNTRY_FIELD, LogLevel, SYSTEM_FIELD};
 use touchstone_files::cache::ConnectionForm;
 use touchstone_files::coding::CodingSettings;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{self, Handled, OnCore, PendingCall};
+use touchstone_handler::handler::{self, Handled, LocalBoxFuture, PendingCall};
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
@@ -192,7 +192,7 @@ pub async fn answer_by_program(
 
 /// The same, for requests of the server itself. The result becomes a part of another answer, so it has no
 /// content coding.
-pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Request) -> OnCore<Answer> {
+pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Request) -> LocalBoxFuture<Answer> {
     let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(b"accept-encoding");
     if !request.received.head.accept_encoding.is_absent()
         && let Some(received) = request.received.with_fields(is_other, None)
@@ -210,7 +210,7 @@ fn answer_file_boxed(
     snapshot: Arc<Snapshot>,
     site: usize,
     request: Request,
-) -> OnCore<Answer> {
+) -> LocalBoxFuture<Answer> {
     Box::pin(async move {
         let file_request = file_request(&snapshot, &request, site, ConnectionForm::Persistent);
         static_files::answer(&core, &file_request).await
@@ -261,6 +261,7 @@ async fn step(context: StepContext<'_>, mut request: Request, answered: &mut Exc
         host: original.host.as_deref(),
         fields: &fields,
         connection: Some(&connection),
+        locator: snapshot.locator.as_deref(),
     };
     if let Some((answer, policy, fields)) = preflight(rules, &view) {
         progress.with("cors");

@@ -14,10 +14,11 @@ use std::task::{Poll, Waker};
 
 use touchstone_http::content_coding::{CodingPreference, ContentCoding};
 use touchstone_http::dictionary::{AvailableDictionary, DictionaryCoding, DictionaryHash};
+use touchstone_http::hexadecimal;
 
 use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
 use super::{FileCache, Key, NewEntry, ReadTicket, Validity, lock};
-use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
+use crate::coding::{CodingSource, Codings, PrecompressedFiles, suffixed_etag, twin_etag};
 use crate::compress::compress;
 use crate::dictionary::{self, has_room};
 use crate::root::{FileFacts, Root};
@@ -316,7 +317,7 @@ impl Entry {
         if self.twins_checked_second.swap(date.unix_seconds, Ordering::Relaxed) == date.unix_seconds {
             return true;
         }
-        let unchanged = Twins::find(&self.root, &self.file_path).same_version(twins);
+        let unchanged = PrecompressedFiles::find(&self.root, &self.file_path).same_version(twins);
         if !unchanged {
             cache.remove(self);
         }
@@ -504,7 +505,7 @@ impl DictionaryJob {
         if body.len() + LEAST_GAIN_BYTES > plain.body_length() {
             return Ok(());
         }
-        let of_dictionary: String = self.hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let of_dictionary = hexadecimal::encode(&self.hash[..8]);
         let suffix = format!("{}{}-{of_dictionary}", self.coding.token(), self.level);
         let identity = &self.entry.identity.representation;
         let representation = Representation {

@@ -3,7 +3,6 @@
 
 use super::AgentLog;
 use crate::allow::AllowList;
-use crate::embedded::sha256;
 use crate::fabric::Fabric;
 use crate::message::{AgentState, Report, Subjects};
 use crate::mix_results::Part;
@@ -15,6 +14,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use touchstone_lab::machine::sha256;
 use touchstone_lab_run::monitor::{Monitor, Watch};
 use touchstone_load::{HttpVersion, Outcome, Plan, Portion, PreparedRun, Progress};
 

@@ -8,7 +8,9 @@ mod usage;
 use crate::allow::AllowList;
 use crate::clock::Clock;
 use crate::fabric::{Fabric, FabricError, Message};
-use crate::message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role, Subjects, decode, encode};
+use crate::message::{
+    AgentFacts, AgentState, Heartbeat, Order, PROTOCOL, Report, Role, Subjects, decode, encode,
+};
 use crate::runtime::{Thread, monotonic_ns, now, own_facts, sleep};
 use crate::spool::Spool;
 use mix::{AgentContext, Assignment, MixTask};
@@ -344,7 +346,7 @@ impl Agent {
             _ if spooled > 0 => AgentState::Reporting,
             _ => AgentState::Idle,
         };
-        let beat = Beat {
+        let beat = Heartbeat {
             instance: self.facts.instance.clone(),
             state,
             mix: self.task.as_ref().map(|task| (task.run().to_string(), task.mix())),

@@ -2,7 +2,7 @@
 
 use crate::clock::ClockEstimate;
 use crate::fabric::Traffic;
-use crate::message::{AgentFacts, AgentState, Beat, PROTOCOL, Role};
+use crate::message::{AgentFacts, AgentState, Heartbeat, PROTOCOL, Role};
 use crate::runtime::{now, since};
 use crate::setup::AgentEntry;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(crate) struct Member {
     /// Two processes claim to be this agent.
     pub(crate) is_double: bool,
     pub(crate) heard: Option<Instant>,
-    pub(crate) beat: Option<Beat>,
+    pub(crate) beat: Option<Heartbeat>,
     pub(crate) clock: Option<ClockEstimate>,
     /// The index of the mix that it is ready for, and how long before the start it must get the order.
     pub(crate) ready: Option<(u64, u64)>,
@@ -112,7 +112,7 @@ impl Member {
         self.heard = Some(now());
     }
 
-    pub(crate) fn beats(&mut self, beat: Beat) {
+    pub(crate) fn beats(&mut self, beat: Heartbeat) {
         if self.facts.as_ref().is_some_and(|known| known.instance != beat.instance) {
             return;
         }

@@ -12,6 +12,7 @@ use crate::deployment::Deployment;
 use crate::fabric::{Fabric, FabricError, Notice};
 use crate::message::Order;
 use crate::nats::Nats;
+use crate::patience::Patience;
 use crate::setup::{AgentEntry, CONTROLLER, FleetFile};
 use crate::{clock::Clock, credentials::Credentials};
 use lease::Lease;
@@ -29,7 +30,7 @@ use touchstone_load::{Plan, PlanError};
 /// The settings of a controller.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
-    /// How long agents may take until all of them are connected.
+    /// How long the broker may take until it can be reached, and then agents until all of them are connected.
     pub wait: Duration,
     /// The run continues when an agent is lost, and its figures are marked; otherwise the run ends there and
     /// is not valid.
@@ -72,15 +73,16 @@ pub struct Controller {
 
 impl Controller {
     /// Takes a fleet over by its directory: connects to the broker, and waits until every agent is there and
-    /// fit, those of `deployment` among them.
+    /// fit, those of `deployment` among them. `report` gets a line while the broker cannot be reached.
     pub fn open(
         directory: &Path,
         options: ControllerOptions,
         deployment: Option<&mut Deployment>,
         interrupt: &AtomicBool,
+        report: &mut dyn FnMut(&str),
     ) -> Result<Controller, FleetError> {
         let file = FleetFile::read(directory).map_err(FleetError)?;
-        let nats = connect(directory, &file)?;
+        let nats = connect(directory, &file, options.wait, interrupt, report)?;
         nats.prepare_store()?;
         Controller::take(Arc::new(nats), &file, options, deployment, interrupt)
     }
@@ -129,10 +131,19 @@ fn new_run() -> String {
     format!("{:x}-{:x}", now.real_ns.unsigned_abs() / 1_000_000, std::process::id())
 }
 
-fn connect(directory: &Path, file: &FleetFile) -> Result<Nats, FleetError> {
+fn connect(
+    directory: &Path,
+    file: &FleetFile,
+    wait: Duration,
+    interrupt: &AtomicBool,
+    report: &mut dyn FnMut(&str),
+) -> Result<Nats, FleetError> {
     let path = directory.join(format!("{CONTROLLER}.credentials"));
     let credentials = Credentials::read(&path).map_err(FleetError)?;
-    Ok(Nats::connect(&file.controller, &credentials, Clock::default())?)
+    let patience = Patience { limit: Some(wait), retries_refusals: false, interrupt };
+    let attempt = || Nats::connect(&file.controller, &credentials, Clock::default());
+    let connected = patience.connect(attempt, report)?;
+    connected.ok_or_else(|| FleetError("interrupted while waiting for the broker".to_string()))
 }
 
 impl LoadGenerator for Controller {
@@ -157,11 +168,12 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Connects to a fleet's broker.
-    pub fn open(directory: &Path) -> Result<Visitor, FleetError> {
+    /// Connects to a fleet's broker. `report` gets a line while the broker cannot be reached.
+    pub fn open(directory: &Path, report: &mut dyn FnMut(&str)) -> Result<Visitor, FleetError> {
         let file = FleetFile::read(directory).map_err(FleetError)?;
-        let nats = connect(directory, &file)?;
-        let session = Session::open(Arc::new(nats), &file, new_run(), ControllerOptions::default())?;
+        let options = ControllerOptions::default();
+        let nats = connect(directory, &file, options.wait, &AtomicBool::new(false), report)?;
+        let session = Session::open(Arc::new(nats), &file, new_run(), options)?;
         Ok(Visitor { session })
     }
 

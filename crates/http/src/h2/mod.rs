@@ -21,18 +21,16 @@
 //! # How a server drives it
 //!
 //! ```
-//! use touchstone_http::h2::hpack::ResponseBlock;
+//! use touchstone_http::h2::hpack::encode_response_block;
 //! use touchstone_http::h2::{Body, Event, Events, Limits, Responded, ServerConnection, frame};
 //!
 //! // Once for each core: the buffers that all its connections share.
 //! let mut events = Events::new();
 //! let mut out: Vec<u8> = Vec::new();
 //! // Once for each cached response, and again when its date changes.
-//! let mut block = ResponseBlock::new(200, [
-//!     (&b"date"[..], &b"Fri, 20 Nov 2026 12:00:00 GMT"[..]),
-//!     (b"content-length", b"5"),
-//! ]);
-//! block.set_date(b"Fri, 20 Nov 2026 12:00:01 GMT");
+//! let fields = [(&b"date"[..], &b"Fri, 20 Nov 2026 12:00:00 GMT"[..]), (b"content-length", b"5")];
+//! let mut block = Vec::new();
+//! encode_response_block(200, fields, &mut block);
 //!
 //! // Once for each connection.
 //! let mut connection = ServerConnection::new(Limits::default());
@@ -57,7 +55,7 @@
 //!         Event::Request(request) => {
 //!             assert_eq!((request.authority(), request.path()), (&b"h"[..], &b"/"[..]));
 //!             let (stream, body) = (request.stream(), &b"hello"[..]);
-//!             let responded = connection.respond(stream, block.bytes(), Body::Bytes(body), &mut out);
+//!             let responded = connection.respond(stream, &block, Body::Bytes(body), &mut out);
 //!             if responded == Responded::Queued {
 //!                 sending.resize(sending.len().max(stream.index() + 1), None);
 //!                 sending[stream.index()] = Some((body, 0));
@@ -114,8 +112,8 @@
 //!   [`send_capacity`](ServerConnection::send_capacity) returns how many more bytes could be sent. There
 //!   is no event for a window that opens: after each `receive`, check
 //!   [`has_data_to_send`](ServerConnection::has_data_to_send), or call `next_data`.
-//! - A cached response stores its header section as a [`hpack::ResponseBlock`], which is the same on every
-//!   connection. A response that is made for each request can use
+//! - The header section of a cached response is encoded once ([`hpack::encode_response_block`]), because it
+//!   is the same on every connection. A response that is made for each request can use
 //!   [`respond_with_fields`](ServerConnection::respond_with_fields), which compresses better.
 //! - [`take_output`](ServerConnection::take_output) returns the frames of the connection itself. All calls
 //!   that take `out` begin with it, so that everything is in order.

@@ -2,9 +2,10 @@
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
+use touchstone_http::{hexadecimal, percent};
 
 use super::scope::Scope;
-use crate::encoding::{Coding, decode_base64, encode_base64, percent_decode};
+use crate::encoding::{Coding, decode_base64, encode_base64};
 
 /// A function from a text to a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +69,8 @@ pub(super) fn apply(function: Function, value: Vec<u8>, scope: &mut impl Scope) 
         Function::Unescape => unescape(&value),
         Function::Base64 => encode_base64(&value),
         Function::FromBase64 => decode_base64(&value),
-        Function::Md5 => hexadecimal_digits(&Md5::digest(&value)),
-        Function::Sha1 => hexadecimal_digits(&Sha1::digest(&value)),
+        Function::Md5 => hexadecimal::encode(&Md5::digest(&value)).into_bytes(),
+        Function::Sha1 => hexadecimal::encode(&Sha1::digest(&value)).into_bytes(),
         Function::Ldap => escape_ldap(&value),
     }
 }
@@ -87,7 +88,7 @@ fn unescape(value: &[u8]) -> Vec<u8> {
         let slash = rest.len() >= 3 && rest[..3].eq_ignore_ascii_case(b"%2f");
         kept.extend_from_slice(if slash { b"%25" } else { std::slice::from_ref(&byte) });
     }
-    percent_decode(&kept, false).into_owned()
+    percent::decode(&kept, false).into_owned()
 }
 
 /// Escapes a value for a distinguished name and for a filter (RFC 4514, RFC 4515).
@@ -104,10 +105,6 @@ fn escape_ldap(value: &[u8]) -> Vec<u8> {
         }
     }
     escaped
-}
-
-fn hexadecimal_digits(digest: &[u8]) -> Vec<u8> {
-    digest.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,5 @@
 //! Formats sizes of files for `fsize`.
 
-/// A size with a comma before every three digits.
-pub(super) fn grouped(size: u64) -> String {
-    let digits = size.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A size in four characters: bytes, or K, M and so on with a decimal below ten, rounded as in Apache.
 pub(super) fn abbreviated(size: u64) -> String {
     if size < 973 {
@@ -40,6 +27,7 @@ pub(super) fn abbreviated(size: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use touchstone_http::decimal::with_thousands_separators;
 
     #[test]
     fn sizes() {
@@ -59,7 +47,7 @@ mod tests {
         ];
         for (size, short, long) in table {
             assert_eq!(abbreviated(size), short, "{size}");
-            assert_eq!(grouped(size), long);
+            assert_eq!(with_thousands_separators(&size.to_string()), long);
         }
     }
 }

@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use touchstone_http::decimal::with_thousands_separators;
 
 use super::flow::Flow;
 use super::render_context::{Block, RenderContext};
 use super::sink::Sink;
-use super::size::{abbreviated, grouped};
+use super::size::abbreviated;
 use crate::encoding::{Coding, escape_html, recode};
 use crate::expression::{Captures, Scope};
 use crate::host::{DependsOn, Host, PageSource, Target, TargetFacts, TargetKind};
@@ -289,7 +290,10 @@ impl<H: Host> Walk<H> {
 
     fn file_size(&mut self, items: &[FileItem], line: usize, sink: &Sink) {
         self.each_file(items, line, sink, |walk, facts| {
-            let text = if walk.style.sizes_in_bytes { grouped(facts.size) } else { abbreviated(facts.size) };
+            let text = match walk.style.sizes_in_bytes {
+                true => with_thousands_separators(&facts.size.to_string()),
+                false => abbreviated(facts.size),
+            };
             text.into_bytes()
         });
     }

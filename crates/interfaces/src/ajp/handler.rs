@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_http::grammar::list_members;
@@ -15,7 +15,7 @@ use super::code::{PACKET_HEADER_BYTES, attribute};
 use super::packet::PacketLimits;
 use super::path::ServletPath;
 use super::settings::Settings;
-use super::writer::{RequestWriter, Unsendable};
+use super::writer::{RequestWriter, UnsupportedRequest};
 use super::{Ajp, State, request};
 use crate::backend::{
     Backends, Call, CallRules, Caller, Group, Owner, Protocol as _, RequestLogName, SharedGroup, Upload,
@@ -65,7 +65,7 @@ struct ContainersOfCore {
 }
 
 impl Handler for ContainersOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move { self.answer(request).await })
     }
 }
@@ -134,11 +134,11 @@ impl ContainersOfCore {
             }
             writer.finish(most_bytes).map(Bytes::from)
         };
-        let heads: Result<Vec<Bytes>, Unsendable> =
+        let heads: Result<Vec<Bytes>, UnsupportedRequest> =
             backends.map(|backend| finish(writer.clone(), &backend.route)).collect();
         heads.map_err(|problem| match problem {
-            Unsendable::ForbiddenByte => Answer::error(400),
-            Unsendable::TooLong => {
+            UnsupportedRequest::ForbiddenByte => Answer::error(400),
+            UnsupportedRequest::TooLong => {
                 let message = format!(
                     "a request does not fit into a packet of {most_bytes} bytes ({}); raise packet_bytes \
                      here and packetSize of the container",

@@ -34,7 +34,7 @@ use packet::{Packet, PacketLimits, next_packet};
 
 pub use code::{LEAST_PACKET_BYTES, MOST_PACKET_BYTES};
 pub use handler::Containers;
-pub use path::{Ambiguous, ServletPath};
+pub use path::{AmbiguousPath, ServletPath};
 pub use settings::Settings;
 
 /// The server's side of AJP13.

@@ -21,15 +21,15 @@ pub struct ServletPath {
 /// The path cannot be sent: it is not a path, leads above the root, or holds a backslash or an escaped slash,
 /// which containers read in different ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ambiguous;
+pub struct AmbiguousPath;
 
 impl ServletPath {
     /// Reads a path as it was sent.
     ///
     /// # Errors
     /// The path could mean one thing to the server and another to the container.
-    pub fn of(encoded_path: &[u8]) -> Result<ServletPath, Ambiguous> {
-        let segments = encoded_path.strip_prefix(b"/").ok_or(Ambiguous)?.split(|&byte| byte == b'/');
+    pub fn of(encoded_path: &[u8]) -> Result<ServletPath, AmbiguousPath> {
+        let segments = encoded_path.strip_prefix(b"/").ok_or(AmbiguousPath)?.split(|&byte| byte == b'/');
         let segments: Vec<(&[u8], &[u8])> = segments.map(split_parameters).collect();
         let mut bare = Vec::with_capacity(encoded_path.len());
         for (name, _) in &segments {
@@ -37,14 +37,14 @@ impl ServletPath {
             bare.extend_from_slice(name);
         }
         let mut path = Vec::with_capacity(bare.len());
-        normalise_path(&bare, &mut path).map_err(|_| Ambiguous)?;
+        normalise_path(&bare, &mut path).map_err(|_| AmbiguousPath)?;
         if path.contains(&b'\\') {
-            return Err(Ambiguous);
+            return Err(AmbiguousPath);
         }
         let uri = if bare.len() == encoded_path.len() {
             encoded(&path)
         } else {
-            with_parameters(&segments).ok_or(Ambiguous)?
+            with_parameters(&segments).ok_or(AmbiguousPath)?
         };
         Ok(ServletPath { path, uri })
     }

@@ -109,21 +109,12 @@ fn add_tls(tls: &TlsFacts, writer: &mut RequestWriter) {
     if !tls.cipher_suite.is_empty() {
         writer.attribute(attribute::TLS_CIPHER, tls.cipher_suite.as_bytes());
     }
-    if let Some(bits) = key_size(tls.cipher_suite) {
+    if let Some(bits) = tls.key_bits() {
         writer.key_size(bits);
     }
     if !tls.version.is_empty() {
         writer.named_attribute(attribute_name::TLS_PROTOCOL, tls.version.as_bytes());
     }
-}
-
-/// The number of key bits of a cipher suite, from its name.
-fn key_size(cipher_suite: &str) -> Option<u16> {
-    let has = |part| cipher_suite.contains(part);
-    if has("AES128") || has("AES_128") {
-        return Some(128);
-    }
-    (has("AES256") || has("AES_256") || has("CHACHA20")).then_some(256)
 }
 
 /// RFC 7468.
@@ -146,19 +137,6 @@ fn pem(der: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn key_sizes() {
-        for (suite, expected) in [
-            ("TLS_AES_128_GCM_SHA256", Some(128)),
-            ("TLS_AES_256_GCM_SHA384", Some(256)),
-            ("TLS_CHACHA20_POLY1305_SHA256", Some(256)),
-            ("ECDHE-ECDSA-AES128-GCM-SHA256", Some(128)),
-            ("", None),
-        ] {
-            assert_eq!(key_size(suite), expected, "{suite}");
-        }
-    }
 
     #[test]
     fn certificates_are_lines_of_64_characters() {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::code::attribute;
 use super::packet::{Packet, PacketLimits, WrongPacket, next_packet};
-use super::writer::{RequestLine, RequestWriter, Unsendable};
+use super::writer::{RequestLine, RequestWriter, UnsupportedRequest};
 use super::{Ajp, State};
 use crate::backend::{Output, Protocol};
 
@@ -163,19 +163,19 @@ fn what_does_not_fit_or_could_end_a_text_is_not_sent() {
     base.field(b"X-A", b"1");
     let length = base.clone().finish(8192).unwrap().len();
     assert!(base.clone().finish(length).is_ok());
-    assert_eq!(base.clone().finish(length - 1), Err(Unsendable::TooLong));
+    assert_eq!(base.clone().finish(length - 1), Err(UnsupportedRequest::TooLong));
     for wrong in [&b"a\0b"[..], b"a\nb", b"a\rb"] {
         let mut value = base.clone();
         value.field(b"X-B", wrong);
-        assert_eq!(value.finish(8192), Err(Unsendable::ForbiddenByte));
+        assert_eq!(value.finish(8192), Err(UnsupportedRequest::ForbiddenByte));
         let mut attribute = base.clone();
         attribute.named_attribute("a", wrong);
-        assert_eq!(attribute.finish(8192), Err(Unsendable::ForbiddenByte));
+        assert_eq!(attribute.finish(8192), Err(UnsupportedRequest::ForbiddenByte));
     }
     for length in [0xa000, 0xffff, 0x1_0000] {
         let mut name = base.clone();
         name.field(&vec![b'a'; length], b"1");
-        assert_eq!(name.finish(usize::MAX), Err(Unsendable::TooLong), "{length}");
+        assert_eq!(name.finish(usize::MAX), Err(UnsupportedRequest::TooLong), "{length}");
     }
 }
 
@@ -346,7 +346,7 @@ proptest! {
             || fields.iter().any(|(name, value)| has_forbidden(name) || has_forbidden(value))
             || attributes.iter().any(|(_, value)| has_forbidden(value));
         match writer.finish(8192) {
-            Err(problem) => prop_assert!(problem == Unsendable::ForbiddenByte && is_forbidden),
+            Err(problem) => prop_assert!(problem == UnsupportedRequest::ForbiddenByte && is_forbidden),
             Ok(bytes) => {
                 prop_assert!(!is_forbidden);
                 let seen = read_request(&bytes);

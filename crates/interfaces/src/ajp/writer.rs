@@ -27,7 +27,7 @@ pub struct RequestLine<'a> {
 
 /// Why a request cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsendable {
+pub enum UnsupportedRequest {
     /// A text holds a zero byte or the end of a line.
     ForbiddenByte,
     /// It is longer than the largest packet.
@@ -41,7 +41,7 @@ pub struct RequestWriter {
     /// The position of the number of fields.
     count_at: usize,
     fields: u16,
-    problem: Option<Unsendable>,
+    problem: Option<UnsupportedRequest>,
     /// The method, if AJP has no number for it.
     stored_method: Option<Vec<u8>>,
 }
@@ -78,13 +78,13 @@ impl RequestWriter {
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         match code::request_field_number(name) {
             Some(number) => self.bytes.extend_from_slice(&[code::CODED_FIELD, number]),
-            None if name.len() > code::LONGEST_FIELD_NAME => self.problem = Some(Unsendable::TooLong),
+            None if name.len() > code::LONGEST_FIELD_NAME => self.problem = Some(UnsupportedRequest::TooLong),
             None => self.text(name),
         }
         self.text(value);
         match self.fields.checked_add(1) {
             Some(fields) => self.fields = fields,
-            None => self.problem = Some(Unsendable::TooLong),
+            None => self.problem = Some(UnsupportedRequest::TooLong),
         }
     }
 
@@ -117,7 +117,7 @@ impl RequestWriter {
     ///
     /// # Errors
     /// It would be longer than `most_bytes`, or a text holds a forbidden byte.
-    pub fn finish(mut self, most_bytes: usize) -> Result<Vec<u8>, Unsendable> {
+    pub fn finish(mut self, most_bytes: usize) -> Result<Vec<u8>, UnsupportedRequest> {
         if let Some(method) = self.stored_method.take() {
             self.attribute(attribute::STORED_METHOD, &method);
         }
@@ -126,10 +126,10 @@ impl RequestWriter {
             return Err(problem);
         }
         if self.bytes.len() > most_bytes {
-            return Err(Unsendable::TooLong);
+            return Err(UnsupportedRequest::TooLong);
         }
         let length =
-            u16::try_from(self.bytes.len() - PACKET_HEADER_BYTES).map_err(|_| Unsendable::TooLong)?;
+            u16::try_from(self.bytes.len() - PACKET_HEADER_BYTES).map_err(|_| UnsupportedRequest::TooLong)?;
         self.bytes[2..4].copy_from_slice(&length.to_be_bytes());
         self.bytes[self.count_at..self.count_at + 2].copy_from_slice(&self.fields.to_be_bytes());
         Ok(self.bytes)
@@ -137,7 +137,7 @@ impl RequestWriter {
 
     fn text(&mut self, text: &[u8]) {
         if text.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
-            self.problem = Some(Unsendable::ForbiddenByte);
+            self.problem = Some(UnsupportedRequest::ForbiddenByte);
         }
         self.text_with_lines(text);
     }
@@ -149,7 +149,7 @@ impl RequestWriter {
                 self.bytes.extend_from_slice(text);
                 self.bytes.push(0);
             }
-            _ => self.problem = Some(Unsendable::TooLong),
+            _ => self.problem = Some(UnsupportedRequest::TooLong),
         }
     }
 }

@@ -40,7 +40,7 @@ pub use connections::ConnectionRules;
 pub use gateway::Programs;
 pub use group::Backends;
 pub use ping::{Ping, PingRules};
-pub use protocol::{Output, ProgramProtocol, Protocol, WholeAnswer};
+pub use protocol::{Output, ProgramProtocol, Protocol, UnframedProtocol, WholeAnswer};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings, TimeLimits};
 pub use touchstone_upstream::stream::Stream;

@@ -52,6 +52,33 @@ pub trait Protocol: 'static {
     fn closed(decoder: &Self::Decoder) -> Result<Output, String>;
 }
 
+/// A protocol without frames, with one request on each connection: the body follows the head as it is, and
+/// the end of the connection is the end of the answer.
+pub trait UnframedProtocol: 'static {
+    /// Its name, as in the configuration.
+    const NAME: &'static str;
+}
+
+impl<P: UnframedProtocol> Protocol for P {
+    type Decoder = ();
+
+    const NAME: &'static str = <P as UnframedProtocol>::NAME;
+
+    fn push_body(_decoder: &mut (), piece: Bytes, out: &mut VecDeque<Bytes>) {
+        out.push_back(piece);
+    }
+
+    fn end_body(_decoder: &mut (), _out: &mut VecDeque<Bytes>) {}
+
+    fn next(_decoder: &mut (), received: &mut BytesMut) -> Result<Option<Output>, String> {
+        Ok((!received.is_empty()).then(|| Output::Answer(received.split().freeze())))
+    }
+
+    fn closed(_decoder: &()) -> Result<Output, String> {
+        Ok(Output::End { status: 0, keeps: false })
+    }
+}
+
 /// A protocol whose programs get the variables of CGI, and answer as CGI programs do.
 pub trait ProgramProtocol: Protocol<Decoder: Default> {
     /// [`Protocol::whole_answer`] finds answers.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::request::Request;
@@ -111,7 +111,7 @@ pub struct CgiHandler {
 }
 
 impl Handler for CgiHandler {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move {
             let handled = match self.resolve(&request) {
                 Ok(program) => self.answer(request, program).await,

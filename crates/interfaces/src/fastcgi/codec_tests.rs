@@ -7,10 +7,26 @@ use proptest::prelude::*;
 
 use super::FastCgi;
 use super::decoder::{Decoder, Event};
-use super::encoder::{RequestWriter, append_end, append_record, append_stream};
-use super::pairs::{self, CutShort, Pairs};
-use super::record::{Header, KEEP_CONNECTION, ProtocolStatus, RecordType, Role, WrongBytes};
+use super::encoder::{RequestWriter, append_record};
+use super::pairs::{self, Pairs, TruncatedPair};
+use super::record::{
+    Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, ProtocolStatus, RecordType, Role, WrongBytes,
+};
 use crate::backend::{Output, Protocol};
+
+/// Appends END_REQUEST, which a program sends.
+fn append_end(request_id: u16, application_status: u32, status: ProtocolStatus, out: &mut Vec<u8>) {
+    let [a, b, c, d] = application_status.to_be_bytes();
+    append_record(RecordType::EndRequest, request_id, &[a, b, c, d, status.number(), 0, 0, 0], out);
+}
+
+/// Appends a stream of any length and its end.
+fn append_stream(stream: RecordType, request_id: u16, content: &[u8], out: &mut Vec<u8>) {
+    for piece in content.chunks(LONGEST_CONTENT_BYTES) {
+        append_record(stream, request_id, piece, out);
+    }
+    append_record(stream, request_id, &[], out);
+}
 
 /// All events of these bytes, received in pieces of this size; pieces of streams are joined.
 fn decode(bytes: &[u8], piece_bytes: usize) -> Result<Vec<Event>, WrongBytes> {
@@ -135,7 +151,7 @@ fn pairs_that_are_cut_short() {
     for bytes in
         [&b"\x01"[..], b"\x01\x01a", b"\x80\x00\x00", b"\x80\x00\x00\x05\x00abcd", b"\xff\xff\xff\xff\x00a"]
     {
-        assert_eq!(Pairs::new(bytes).collect::<Vec<_>>(), [Err(CutShort)], "{bytes:?}");
+        assert_eq!(Pairs::new(bytes).collect::<Vec<_>>(), [Err(TruncatedPair)], "{bytes:?}");
     }
 }
 

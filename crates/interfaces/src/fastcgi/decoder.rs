@@ -133,11 +133,6 @@ impl Decoder {
         }
     }
 
-    /// Whether a record is incomplete.
-    pub fn is_inside_record(&self) -> bool {
-        !matches!(self.state, State::Header | State::Skip { left: 0 })
-    }
-
     /// A header is at the front of the received bytes.
     fn begin(&mut self, header: Header, received: &mut BytesMut) -> Result<RecordOutcome, WrongBytes> {
         let request_id = header.request_id;

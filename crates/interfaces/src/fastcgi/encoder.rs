@@ -1,7 +1,7 @@
 //! Writes FastCGI records (sections 3.3 and 5), without input and output.
 
 use super::pairs;
-use super::record::{HEADER_BYTES, Header, LONGEST_CONTENT_BYTES, ProtocolStatus, RecordType, Role};
+use super::record::{HEADER_BYTES, Header, LONGEST_CONTENT_BYTES, RecordType, Role};
 use crate::meta_variables::VariableSink;
 
 /// A request up to the end of its parameters, in one buffer.
@@ -68,23 +68,9 @@ pub fn append_begin(request_id: u16, role: Role, flags: u8, out: &mut Vec<u8>) {
     append_record(RecordType::BeginRequest, request_id, &[role_high, role_low, flags, 0, 0, 0, 0, 0], out);
 }
 
-/// Appends END_REQUEST, which a program sends.
-pub fn append_end(request_id: u16, application_status: u32, status: ProtocolStatus, out: &mut Vec<u8>) {
-    let [a, b, c, d] = application_status.to_be_bytes();
-    append_record(RecordType::EndRequest, request_id, &[a, b, c, d, status.number(), 0, 0, 0], out);
-}
-
 /// Appends a record. Content longer than [`LONGEST_CONTENT_BYTES`] must be split before; the rest is dropped.
 pub fn append_record(record_type: RecordType, request_id: u16, content: &[u8], out: &mut Vec<u8>) {
     let content = &content[..content.len().min(LONGEST_CONTENT_BYTES)];
     out.extend_from_slice(&Header::new(record_type, request_id, content.len() as u16).bytes());
     out.extend_from_slice(content);
-}
-
-/// Appends a stream of any length and its end.
-pub fn append_stream(stream: RecordType, request_id: u16, content: &[u8], out: &mut Vec<u8>) {
-    for piece in content.chunks(LONGEST_CONTENT_BYTES) {
-        append_record(stream, request_id, piece, out);
-    }
-    append_record(stream, request_id, &[], out);
 }

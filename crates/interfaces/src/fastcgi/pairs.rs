@@ -29,15 +29,15 @@ pub struct Pairs<'b> {
 
 /// A pair is longer than the rest of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CutShort;
+pub struct TruncatedPair;
 
-impl fmt::Display for CutShort {
+impl fmt::Display for TruncatedPair {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a name or value is longer than the record")
     }
 }
 
-impl std::error::Error for CutShort {}
+impl std::error::Error for TruncatedPair {}
 
 impl<'b> Pairs<'b> {
     /// Reads the pairs in these bytes.
@@ -56,7 +56,7 @@ impl<'b> Pairs<'b> {
 }
 
 impl<'b> Iterator for Pairs<'b> {
-    type Item = Result<(&'b [u8], &'b [u8]), CutShort>;
+    type Item = Result<(&'b [u8], &'b [u8]), TruncatedPair>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -64,7 +64,7 @@ impl<'b> Iterator for Pairs<'b> {
         }
         Some(self.take().ok_or_else(|| {
             self.rest = &[];
-            CutShort
+            TruncatedPair
         }))
     }
 }

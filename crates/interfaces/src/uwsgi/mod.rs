@@ -3,11 +3,7 @@
 
 pub mod request;
 
-use std::collections::VecDeque;
-
-use bytes::{Bytes, BytesMut};
-
-use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
+use crate::backend::{ProgramProtocol, ProgramVariables, Programs, UnframedProtocol};
 use crate::meta_variables::ZeroByte;
 
 /// uwsgi programs, as configured.
@@ -17,25 +13,8 @@ pub type UwsgiPrograms = Programs<Uwsgi>;
 #[derive(Debug)]
 pub enum Uwsgi {}
 
-impl Protocol for Uwsgi {
-    type Decoder = ();
-
+impl UnframedProtocol for Uwsgi {
     const NAME: &'static str = "uwsgi";
-
-    fn push_body(_decoder: &mut (), piece: Bytes, out: &mut VecDeque<Bytes>) {
-        out.push_back(piece);
-    }
-
-    fn end_body(_decoder: &mut (), _out: &mut VecDeque<Bytes>) {}
-
-    fn next(_decoder: &mut (), received: &mut BytesMut) -> Result<Option<Output>, String> {
-        Ok((!received.is_empty()).then(|| Output::Answer(received.split().freeze())))
-    }
-
-    fn closed(_decoder: &()) -> Result<Output, String> {
-        // The end of the connection is the end of the answer.
-        Ok(Output::End { status: 0, keeps: false })
-    }
 }
 
 impl ProgramProtocol for Uwsgi {

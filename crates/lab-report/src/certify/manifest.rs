@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
-use touchstone_lab::machine::hex;
+use touchstone_http::hexadecimal;
 use touchstone_lab::regular_file;
 
 /// The manifest's own file.
@@ -173,7 +173,7 @@ fn hash(path: &Path) -> io::Result<(u64, String)> {
     let (mut hasher, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok((bytes, hex(&hasher.finalize()))),
+            0 => return Ok((bytes, hexadecimal::encode(&hasher.finalize()))),
             read => {
                 hasher.update(&buffer[..read]);
                 bytes += read as u64;

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::PathBuf;
-    use touchstone_lab::statistics::bootstrap::Generator;
+    use touchstone_http::split_mix::SplitMix;
 
     struct Lab {
         place: tempfile::TempDir,
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn whichever_byte_is_changed_the_seal_is_refused() {
         let lab = sealed();
-        let mut generator = Generator::new(1);
+        let mut generator = SplitMix(1);
         let mut changed = 0;
         for path in files(lab.place.path()) {
             let whole = fs::read(&path).unwrap();

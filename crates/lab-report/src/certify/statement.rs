@@ -55,13 +55,13 @@ fn word(class: Class) -> &'static str {
 
 /// The content of a statement: the manifest's hash, and the class.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stated {
+pub(super) struct StatementContent {
     pub(super) manifest_sha256: String,
     pub(super) class: Class,
 }
 
 /// Reads a statement; the text of an error states what is wrong with it.
-pub(super) fn read(text: &str) -> Result<Stated, String> {
+pub(super) fn read(text: &str) -> Result<StatementContent, String> {
     let statement: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     if statement["_type"] != STATEMENT || statement["predicateType"] != TEST_RESULT {
         return Err("it is not an in-toto statement of a test result".to_owned());
@@ -74,7 +74,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         .into_iter()
         .find(|class| statement["predicate"]["result"] == word(*class))
         .ok_or("its result is none of PASSED, WARNED and FAILED")?;
-    Ok(Stated { manifest_sha256: hash.to_owned(), class })
+    Ok(StatementContent { manifest_sha256: hash.to_owned(), class })
 }
 
 #[cfg(test)]

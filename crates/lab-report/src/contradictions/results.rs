@@ -1,5 +1,6 @@
 //! Results of many kinds, made from seeds: those of named kinds, and any.
 
+use touchstone_http::split_mix::SplitMix;
 use touchstone_lab::result::{
     ErrorRecord, LoadUse, MixResult, ProcessUse, ResultFile, RunStatus, SkippedInterface,
 };
@@ -74,13 +75,12 @@ fn busy_machine(mix: &mut MixResult) {
     }
 }
 
-/// A number from 0 to 1, always the same for the same seed (SplitMix64).
+/// A number from 0 to 1, always the same for the same seed.
 pub(super) fn chance(seed: &mut u64) -> f64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *seed;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    let mut generator = SplitMix(*seed);
+    let fraction = generator.fraction();
+    *seed = generator.0;
+    fraction
 }
 
 /// A result of a kind.

@@ -4,7 +4,7 @@
 //!
 //! `scripts/setup-axe.sh` installs axe-core.
 
-use super::browser::{self, LOOKS, Look};
+use super::browser::{self, LOOKS, Viewport};
 use super::{fixture, html, reference_html};
 use serde_json::Value;
 use std::fs;
@@ -63,7 +63,7 @@ fn no_page_has_an_accessibility_error() {
         ("live", live_page()),
     ];
     let texts = pages.each_ref().map(|(_, page)| page.as_str());
-    let look_at = |is_dark: bool| -> Vec<(Look, Value)> {
+    let look_at = |is_dark: bool| -> Vec<(Viewport, Value)> {
         let directory = tempfile::tempdir().expect("a directory");
         let looks: Vec<_> = LOOKS.into_iter().filter(|look| look.is_dark == is_dark).collect();
         let rules = if is_dark { OF_COLOURS } else { ALL };
@@ -102,7 +102,7 @@ fn the_checker_finds_what_is_wrong() {
     let directory = tempfile::tempdir().expect("a directory");
     let wrong = "<!doctype html><html><head><title>x</title></head><body><main><h1>x</h1><img src=\"data:,\">\
                  <p style=\"color:#777;background:#888\">Words that none reads</p></main></body></html>";
-    let rules = |all: &str, look: Look| -> Vec<String> {
+    let rules = |all: &str, look: Viewport| -> Vec<String> {
         let found = browser::run(program, directory.path(), wrong, &[&axe, all, RUN], look);
         let told = found["told"].as_array().expect("a list");
         told.iter().filter_map(|it| it["rule"].as_str()).map(str::to_owned).collect()

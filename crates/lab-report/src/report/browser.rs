@@ -14,7 +14,7 @@ const FOUND: &str = "<pre id=\"found\">";
 
 /// How a page is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct Viewport {
     /// For messages.
     pub(super) name: &'static str,
     /// Pixels.
@@ -24,11 +24,11 @@ pub(super) struct Look {
 }
 
 /// A screen and a telephone, in light and in dark colours.
-pub(super) const LOOKS: [Look; 4] = [
-    Look { name: "light", width: 1280, is_dark: false },
-    Look { name: "dark", width: 1280, is_dark: true },
-    Look { name: "narrow", width: 390, is_dark: false },
-    Look { name: "narrow and dark", width: 390, is_dark: true },
+pub(super) const LOOKS: [Viewport; 4] = [
+    Viewport { name: "light", width: 1280, is_dark: false },
+    Viewport { name: "dark", width: 1280, is_dark: true },
+    Viewport { name: "narrow", width: 390, is_dark: false },
+    Viewport { name: "narrow and dark", width: 390, is_dark: true },
 ];
 
 /// The browser's program, where there is one.
@@ -53,7 +53,7 @@ fn with_scripts(page: &str, scripts: &[&str]) -> String {
 
 /// Opens a page with scripts. The last one passes what it found to `parent.postMessage(text, "*")`: JSON,
 /// with `encodeURIComponent` around it.
-pub(super) fn run(program: &str, directory: &Path, page: &str, scripts: &[&str], look: Look) -> Value {
+pub(super) fn run(program: &str, directory: &Path, page: &str, scripts: &[&str], look: Viewport) -> Value {
     run_all(program, directory, &[page], scripts, &[look]).remove(0)
 }
 
@@ -64,7 +64,7 @@ pub(super) fn run_all(
     directory: &Path,
     pages: &[&str],
     scripts: &[&str],
-    looks: &[Look],
+    looks: &[Viewport],
 ) -> Vec<Value> {
     let is_dark = looks[0].is_dark;
     assert!(looks.iter().all(|look| look.is_dark == is_dark), "a browser has colours of one kind");

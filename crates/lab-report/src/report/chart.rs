@@ -18,16 +18,16 @@ pub(super) struct LineChart {
     /// Its description, in a sentence or two: its accessible description.
     pub(super) description: String,
     /// The horizontal axis.
-    pub(super) across: Across,
+    pub(super) across: HorizontalAxis,
     /// The vertical axis.
-    pub(super) upward: Upward,
+    pub(super) upward: VerticalAxis,
     /// The curves.
     pub(super) series: Vec<Series>,
 }
 
 /// The horizontal axis.
 #[derive(Debug, Clone)]
-pub(super) enum Across {
+pub(super) enum HorizontalAxis {
     /// Numbers of virtual clients.
     Clients(ClientScale),
     /// Percentiles by nines.
@@ -36,7 +36,7 @@ pub(super) enum Across {
 
 /// The vertical axis.
 #[derive(Debug, Clone)]
-pub(super) struct Upward {
+pub(super) struct VerticalAxis {
     /// From values to heights.
     pub(super) scale: ValueScale,
     /// Its unit, printed over it.
@@ -168,10 +168,10 @@ impl LineChart {
 
     /// The vertical axis of some of the curves: that of all curves, or a separate one if they would use less
     /// than a third of its height.
-    fn upward_of(&self, curves: &[Series]) -> Upward {
+    fn upward_of(&self, curves: &[Series]) -> VerticalAxis {
         let highest = highest(curves);
         match self.upward.scale {
-            ValueScale::Linear { top, .. } if highest > 0.0 && highest < top / 3.0 => Upward {
+            ValueScale::Linear { top, .. } if highest > 0.0 && highest < top / 3.0 => VerticalAxis {
                 scale: ValueScale::from_zero(highest, 6),
                 unit: format!("{} (separate scale)", self.upward.unit),
                 ..self.upward.clone()
@@ -377,41 +377,41 @@ impl LineChart {
     }
 }
 
-impl Across {
+impl HorizontalAxis {
     /// The position of a value, 0 to 1.
     fn position(&self, value: f64) -> f64 {
         match self {
-            Across::Clients(scale) => scale.position(value),
-            Across::Percentiles(scale) => scale.position(value),
+            HorizontalAxis::Clients(scale) => scale.position(value),
+            HorizontalAxis::Percentiles(scale) => scale.position(value),
         }
     }
 
     fn ticks(&self) -> Vec<(f64, String)> {
         match self {
-            Across::Clients(scale) => {
+            HorizontalAxis::Clients(scale) => {
                 scale.counts().iter().map(|&count| (count as f64, super::number::count(count))).collect()
             }
-            Across::Percentiles(scale) => scale.ticks(),
+            HorizontalAxis::Percentiles(scale) => scale.ticks(),
         }
     }
 
     fn title(&self) -> &'static str {
         match self {
-            Across::Clients(scale) if scale.counts().len() < 2 => scale.title(),
-            Across::Clients(scale) => match (scale.spacing(), scale.is_open()) {
+            HorizontalAxis::Clients(scale) if scale.counts().len() < 2 => scale.title(),
+            HorizontalAxis::Clients(scale) => match (scale.spacing(), scale.is_open()) {
                 (Spacing::Linear, _) => scale.title(),
                 (Spacing::Doubling, true) => "arrivals a second (log₂ scale)",
                 (Spacing::Doubling, false) => "virtual clients (log₂ scale)",
             },
-            Across::Percentiles(_) => "percentile of the answers (log scale)",
+            HorizontalAxis::Percentiles(_) => "percentile of the answers (log scale)",
         }
     }
 
     /// How far in from the edges the first and last values lie, pixels.
     fn inset(&self) -> f64 {
         match self {
-            Across::Clients(_) => 14.0,
-            Across::Percentiles(_) => 0.0,
+            HorizontalAxis::Clients(_) => 14.0,
+            HorizontalAxis::Percentiles(_) => 0.0,
         }
     }
 }
@@ -444,7 +444,8 @@ impl Frame {
         }
         left += first + 10.0;
         let names = chart.series.iter().map(|series| width(&series.label, LABEL_SIZE)).fold(0.0, f64::max);
-        let label_room = if chart.series.len() < 2 && !matches!(chart.across, Across::Percentiles(_)) {
+        let label_room = if chart.series.len() < 2 && !matches!(chart.across, HorizontalAxis::Percentiles(_))
+        {
             0.0
         } else if canvas.name == "wide" || chart.names_fit(canvas) {
             names.min(canvas.label_room)
@@ -500,8 +501,8 @@ mod tests {
             id: "cost".to_string(),
             title: "Cost".to_string(),
             description: String::new(),
-            across: Across::Clients(ClientScale::new([1])),
-            upward: Upward {
+            across: HorizontalAxis::Clients(ClientScale::new([1])),
+            upward: VerticalAxis {
                 scale: ValueScale::from_zero(highest(&series), 6),
                 unit: "us".to_string(),
                 second: None,

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Across, Canvas, LineChart, Point, Series, Upward, highest};
+use super::chart::{Canvas, HorizontalAxis, LineChart, Point, Series, VerticalAxis, highest};
 use super::interval::{self, Ends};
 use super::number::{self, NOT_MEASURED};
 use super::scale::ValueScale;
@@ -131,8 +131,8 @@ impl Measure<'_> {
             id: self.id.to_owned(),
             title: format!("{} against {}", self.heading, view.clients.title()),
             description: self.description(view, &series),
-            across: Across::Clients(view.clients.clone()),
-            upward: Upward {
+            across: HorizontalAxis::Clients(view.clients.clone()),
+            upward: VerticalAxis {
                 scale,
                 unit: self.unit.to_owned(),
                 second: self.second.map(|(unit, factor)| (unit.to_owned(), factor)),

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
+use super::chart::{Canvas, HorizontalAxis, LineChart, Point, Series, VerticalAxis};
 use super::figure::{Figure, drawing};
 use super::interval::{self, Ends};
 use super::number;
@@ -112,7 +112,7 @@ fn by_clients(view: &View, index: usize, system: &SystemView, axis: &Axis, canva
         id: format!("latency-{index}"),
         title: format!("Latency percentiles of {} against {}", system.label, view.clients.title()),
         description: growth(system),
-        across: Across::Clients(view.clients.clone()),
+        across: HorizontalAxis::Clients(view.clients.clone()),
         upward: axis.upward(),
         series,
     };
@@ -193,7 +193,7 @@ fn at_the_peak(view: &View) -> Figure {
         id: "percentiles".to_owned(),
         title: "Latency by percentile at the peak".to_owned(),
         description: tails(&peaks),
-        across: Across::Percentiles(NinesScale::for_count(count)),
+        across: HorizontalAxis::Percentiles(NinesScale::for_count(count)),
         upward: axis.upward(),
         series: peaks.iter().map(|(system, peak)| distribution(system, peak, &axis.unit)).collect(),
     };
@@ -363,9 +363,9 @@ impl Axis {
         matches!(self.scale, ValueScale::Logarithmic { .. })
     }
 
-    fn upward(&self) -> Upward {
+    fn upward(&self) -> VerticalAxis {
         let kind = if self.is_logarithmic() { " (log scale)" } else { "" };
-        Upward { scale: self.scale.clone(), unit: format!("{}{kind}", self.unit.name), second: None }
+        VerticalAxis { scale: self.scale.clone(), unit: format!("{}{kind}", self.unit.name), second: None }
     }
 
     /// A note on how to read the drawings.

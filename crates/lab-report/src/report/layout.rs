@@ -2,7 +2,7 @@
 //! figure of every table, at 1280 pixels the remarks of the Summary Report and every column of the page of
 //! the reports of 1996 to 2000. No page scrolls sideways as a whole.
 
-use super::browser::{self, LOOKS, Look};
+use super::browser::{self, LOOKS, Viewport};
 use super::{fixture, html, reference_html};
 use touchstone_lab::result::ResultFile;
 
@@ -112,7 +112,7 @@ fn what_a_reader_needs_is_seen_without_scrolling() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-fn faults_of(name: &str, look: Look, found: &serde_json::Value) -> Vec<String> {
+fn faults_of(name: &str, look: Viewport, found: &serde_json::Value) -> Vec<String> {
     let mut faults = Vec::new();
     if found["page"].as_u64() > Some(u64::from(look.width)) {
         faults.push(format!("{name}, {}: the page is {} wide", look.width, found["page"]));

@@ -1,7 +1,7 @@
 //! The events of a bench run in progress, for the views that show it.
 
 use super::generator::LoadMachine;
-use crate::monitor::Latest;
+use crate::monitor::LatestFigures;
 use hdrhistogram::Histogram;
 use touchstone_lab::figures::{clients, rate};
 use touchstone_lab::result::MixResult;
@@ -97,7 +97,7 @@ pub struct Tick<'a> {
     /// Latencies of the last second or two, nanoseconds; absent before the first answers.
     pub latency_ns: Option<&'a Histogram<u32>>,
     /// The last reading of the monitor.
-    pub monitor: Latest,
+    pub monitor: LatestFigures,
     /// Seconds since the mix began.
     pub elapsed_s: f64,
     /// The mix's whole length, its ramp up and its ramp down, seconds.

@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use touchstone_load::{ConnectionUse, Plan, Progress, Saturation, Target};
+use touchstone_load::{ConnectionUse, Plan, Progress, Target};
 
 /// The default page: 6,250 bytes, the mean page of the reports of 1999.
 pub const DEFAULT_PAGE_BYTES: usize = 6_250;
@@ -250,7 +250,7 @@ fn measure_requests(
         requests: outcome.total_requests,
         cpu_us_per_request: (after_us - before_us) / outcome.total_requests as f64,
         requests_per_second: outcome.requests_per_second(),
-        saturated: outcome.saturation != Saturation::Clear,
+        saturated: !outcome.saturation.is_clear(),
     })
 }
 

@@ -37,7 +37,7 @@ pub struct State {
     /// The mix that runs.
     pub mix: Option<Mix>,
     /// Its figures; absent until the first are there.
-    pub now: Option<Now>,
+    pub now: Option<CurrentFigures>,
     /// The machines that send load, one row each.
     pub load_machines: Vec<LoadMachine>,
     /// Of a fleet, the number of machines in each state.
@@ -79,7 +79,7 @@ pub struct Mix {
 
 /// The current figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Now {
+pub struct CurrentFigures {
     /// Valid answers a second, over about the last second.
     pub requests_per_second: f64,
     /// Bytes received a second.
@@ -265,7 +265,7 @@ impl State {
         }
         let quantile_us =
             |quantile| tick.latency_ns.map(|all| all.value_at_quantile(quantile) as f64 / 1000.0);
-        self.now = Some(Now {
+        self.now = Some(CurrentFigures {
             requests_per_second: tick.requests_per_second,
             bytes_per_second: tick.bytes_per_second,
             errors: tick.errors,

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::bench::{Event, Tick, Turn};
-use crate::monitor::Latest;
+use crate::monitor::LatestFigures;
 use hdrhistogram::Histogram;
 
 /// A run in its second mix.
@@ -34,7 +34,7 @@ pub fn state() -> State {
             errors: 3,
             bytes_per_second: 7.5e6,
             latency_ns: Some(&latency),
-            monitor: Latest {
+            monitor: LatestFigures {
                 server_cpus: Some(0.97),
                 server_resident_bytes: Some(12 << 20),
                 load_cpus: Some(0.42),

@@ -3,7 +3,7 @@
 //! Only echo and line editing are switched off, so that Ctrl-C is still a signal and ends the run in order
 //! also while systems are started. Dropping the [`Screen`] always restores the terminal.
 
-use super::{Now, State};
+use super::{CurrentFigures, State};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -126,8 +126,8 @@ fn head_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
 /// A figure with its name: what was not measured is a dash.
 type Named = (&'static str, Option<String>);
 
-fn figures_of(frame: &mut Frame<'_>, area: Rect, now: Option<&Now>) {
-    let of = |figure: &dyn Fn(&Now) -> Option<String>| now.and_then(figure);
+fn figures_of(frame: &mut Frame<'_>, area: Rect, now: Option<&CurrentFigures>) {
+    let of = |figure: &dyn Fn(&CurrentFigures) -> Option<String>| now.and_then(figure);
     let columns: [[Named; 4]; 3] = [
         [
             ("requests/s", of(&|now| Some(rate(now.requests_per_second)))),

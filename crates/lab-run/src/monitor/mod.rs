@@ -47,13 +47,13 @@ pub struct Watch {
 #[derive(Debug)]
 pub struct Monitor {
     stop: Sender<()>,
-    latest: Arc<Mutex<Latest>>,
+    latest: Arc<Mutex<LatestFigures>>,
     thread: JoinHandle<Recording>,
 }
 
 /// The figures of the last two snapshots, for the views that show a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Latest {
+pub struct LatestFigures {
     /// Processors that the system under test used; absent when it is not watched.
     pub server_cpus: Option<f64>,
     /// Its resident memory, bytes.
@@ -64,11 +64,11 @@ pub struct Latest {
     pub machine_share: Option<f64>,
 }
 
-impl Latest {
-    fn of(recording: &Recording) -> Latest {
-        let [.., before, last] = &recording.snapshots[..] else { return Latest::default() };
+impl LatestFigures {
+    fn of(recording: &Recording) -> LatestFigures {
+        let [.., before, last] = &recording.snapshots[..] else { return LatestFigures::default() };
         let (from_s, to_s) = (before.at.as_secs_f64(), last.at.as_secs_f64());
-        Latest {
+        LatestFigures {
             server_cpus: recording.server_cpus(from_s, to_s),
             server_resident_bytes: recording.server_resident_bytes(to_s),
             load_cpus: recording.load_cpus(from_s, to_s),
@@ -82,14 +82,14 @@ impl Monitor {
     pub fn start(watch: Watch) -> std::io::Result<Monitor> {
         let (stop, stopped) = channel();
         let builder = std::thread::Builder::new().name("monitor".to_string());
-        let latest = Arc::new(Mutex::new(Latest::default()));
+        let latest = Arc::new(Mutex::new(LatestFigures::default()));
         let shown = Arc::clone(&latest);
         let thread = builder.spawn(move || record(&watch, &stopped, &shown))?;
         Ok(Monitor { stop, latest, thread })
     }
 
     /// The figures of the last two snapshots.
-    pub fn latest(&self) -> Latest {
+    pub fn latest(&self) -> LatestFigures {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Monitor {
 }
 
 /// The monitor's thread.
-fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Recording {
+fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<LatestFigures>) -> Recording {
     if !watch.cpus.is_empty() {
         // If it cannot be pinned it still watches; its cost then falls where the kernel runs it.
         let _ = pin_this_thread(&watch.cpus);
@@ -127,7 +127,7 @@ fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Reco
             (None, None) => Snapshot::take(watch.start, tree.as_mut()),
         };
         recording.snapshots.push(snapshot);
-        *latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest::of(recording);
+        *latest.lock().unwrap_or_else(PoisonError::into_inner) = LatestFigures::of(recording);
         recording.snapshots.len() - 1
     };
     take(&mut recording);

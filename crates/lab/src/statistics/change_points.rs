@@ -4,7 +4,7 @@
 //! would rarely cause such a split (a test by permutation); each part is then split in the same way (binary
 //! segmentation). The generator is seeded: the same history gives the same points.
 
-use super::bootstrap::Generator;
+use touchstone_http::split_mix::SplitMix;
 
 /// The fewest figures on each side of a change.
 const FEWEST: usize = 3;
@@ -16,12 +16,12 @@ const CHANCE_MAX: f64 = 0.01;
 /// The places at which a new level begins, in order.
 pub fn change_points(values: &[f64], seed: u64) -> Vec<usize> {
     let mut found = Vec::new();
-    split(values, 0, &mut Generator::new(seed), &mut found);
+    split(values, 0, &mut SplitMix(seed), &mut found);
     found.sort_unstable();
     found
 }
 
-fn split(values: &[f64], offset: usize, generator: &mut Generator, found: &mut Vec<usize>) {
+fn split(values: &[f64], offset: usize, generator: &mut SplitMix, found: &mut Vec<usize>) {
     let Some((at, gain)) = best(values) else { return };
     let mut shuffled = values.to_vec();
     let mut as_large = 1usize;
@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn noisy(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
-        let mut generator = Generator::new(seed);
+        let mut generator = SplitMix(seed);
         let mut value = |level: f64| level * (1.0 + 0.01 * (generator.below(1001) as f64 / 500.0 - 1.0));
         levels.iter().flat_map(|(count, level)| vec![*level; *count]).map(&mut value).collect()
     }

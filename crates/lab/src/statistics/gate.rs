@@ -144,10 +144,10 @@ fn t_probability(t: f64, freedom: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::bootstrap::Generator;
+    use touchstone_http::split_mix::SplitMix;
 
     /// A value of the standard normal distribution (Box and Muller).
-    fn normal(generator: &mut Generator) -> f64 {
+    fn normal(generator: &mut SplitMix) -> f64 {
         let mut unit = || (generator.below(1 << 30) as f64 + 1.0) / (1u64 << 30) as f64;
         let (first, second) = (unit(), unit());
         (-2.0 * first.ln()).sqrt() * (2.0 * std::f64::consts::PI * second).cos()
@@ -155,7 +155,7 @@ mod tests {
 
     /// Runs of three mixes whose true ratio is `ratio`: each run has a disturbance that affects one side
     /// more, and each mix another one; now and then one of them is hit hard.
-    fn runs(count: usize, ratio: f64, noise: f64, generator: &mut Generator) -> Vec<Vec<f64>> {
+    fn runs(count: usize, ratio: f64, noise: f64, generator: &mut SplitMix) -> Vec<Vec<f64>> {
         let mut run = |_: usize| {
             let of_run = noise * normal(generator);
             let mut mix = |_: usize| {
@@ -186,7 +186,7 @@ mod tests {
     /// processor time a request (0.5 % from run to run and from mix to mix).
     #[test]
     fn false_alarms_are_rare_and_three_percent_are_found_in_five_runs() {
-        let mut generator = Generator::new(21);
+        let mut generator = SplitMix(21);
         let mut alarms = |ratio: f64, noise: f64| {
             let is_worse = |gate: Option<Gate>| gate.is_some_and(|gate| gate.verdict == Verdict::Worse);
             (0..2000).filter(|_| is_worse(verdict(&runs(5, ratio, noise, &mut generator), 0.01))).count()

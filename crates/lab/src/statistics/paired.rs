@@ -196,12 +196,12 @@ fn upper_tail(z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::bootstrap::Generator;
     use proptest::prelude::*;
+    use touchstone_http::split_mix::SplitMix;
 
     /// Pairs whose true ratio is `ratio`, each value with noise of `noise` both ways.
     fn pairs(count: usize, ratio: f64, noise: f64, seed: u64) -> Vec<(f64, f64)> {
-        let mut generator = Generator::new(seed);
+        let mut generator = SplitMix(seed);
         let mut noisy = |level: f64| level * (1.0 + noise * (generator.below(10_001) as f64 / 5_000.0 - 1.0));
         (0..count).map(|_| (noisy(1000.0 * ratio), noisy(1000.0))).collect()
     }

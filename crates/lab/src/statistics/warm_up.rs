@@ -50,12 +50,12 @@ fn statistic(means: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::bootstrap::Generator;
     use proptest::prelude::*;
+    use touchstone_http::split_mix::SplitMix;
 
     /// A rate that rises for `warm` seconds and then remains constant, with some noise.
     fn warming(warm: usize, length: usize, noise: f64) -> Vec<f64> {
-        let mut generator = Generator::new(11);
+        let mut generator = SplitMix(11);
         let level = |second: usize| 1000.0 * ((second + 1) as f64 / (warm + 1) as f64).min(1.0);
         (0..length)
             .map(|second| level(second) + noise * (generator.below(1000) as f64 / 500.0 - 1.0))

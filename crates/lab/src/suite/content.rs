@@ -3,6 +3,8 @@
 //! The words are drawn at random, so that the files differ and do not compress too well, and every file
 //! begins with its name.
 
+use touchstone_http::split_mix::SplitMix;
+
 /// The words that the text is made of.
 const WORDS: [&str; 32] = [
     "server", "request", "answer", "client", "network", "page", "measure", "weight", "class", "latency",
@@ -32,7 +34,7 @@ pub(super) fn make(title: &str, bytes: usize, seed: u64) -> Vec<u8> {
 fn write_text(content: &mut Vec<u8>, end: usize, random: &mut SplitMix) {
     let mut line_bytes = 0;
     while content.len() < end {
-        let number = random.next();
+        let number = random.draw();
         let word = WORDS[(number % WORDS.len() as u64) as usize];
         let separator: &[u8] = match (line_bytes, number >> 60) {
             (80.., 0..=1) => b".</p>\n<p>",
@@ -52,19 +54,6 @@ fn write_text(content: &mut Vec<u8>, end: usize, random: &mut SplitMix) {
         && !content[tail_start + open..].contains(&b'>')
     {
         content[tail_start + open..].fill(b'.');
-    }
-}
-
-/// The SplitMix64 generator (Steele, Lea and Flood, 2014): small, and good enough to choose words.
-pub(super) struct SplitMix(pub(super) u64);
-
-impl SplitMix {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

@@ -7,6 +7,7 @@ use super::stream::{GRPC_FIELDS, Stream, framed, stream};
 use super::values::SECONDS_MAX;
 use crate::definition::{DefinitionError, Located, Table};
 use touchstone_http::grammar::is_token;
+use touchstone_http::hexadecimal;
 use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest, StepPlan};
 
 /// The largest body of an answer: 1 GiB.
@@ -215,7 +216,7 @@ fn body(table: &Table<'_>) -> Result<Option<Vec<u8>>, DefinitionError> {
                  not both",
             ));
         }
-        return match from_hex(&hex.value) {
+        return match hexadecimal::decode(&hex.value) {
             Some(bytes) => Ok(Some(bytes)),
             None => Err(table.error_at(&hex, "`body_hex` has two digits of 0-9 and a-f for each byte")),
         };
@@ -231,14 +232,6 @@ fn body(table: &Table<'_>) -> Result<Option<Vec<u8>>, DefinitionError> {
         }
         (None, None) => Ok(None),
     }
-}
-
-/// Bytes of which each is written as two digits; spaces between them are passed over.
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> =
-        text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    rest.is_empty().then(|| pairs.iter().map(|[high, low]| (high * 16 + low) as u8).collect())
 }
 
 fn statuses(table: &Table<'_>) -> Result<Vec<u16>, DefinitionError> {

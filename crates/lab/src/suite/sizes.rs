@@ -5,8 +5,8 @@
 //! every machine. The files are then shuffled by the workload's seed, so that popularity does not depend on
 //! size.
 
-use super::content::SplitMix;
 use crate::definition::{DefinitionError, Table};
+use touchstone_http::split_mix::SplitMix;
 
 /// The largest file: 1 GiB.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -104,7 +104,7 @@ impl Spread {
         // Fisher and Yates's shuffle.
         let mut random = SplitMix(seed);
         for last in (1..sizes.len()).rev() {
-            let other = (u128::from(random.next()) * (last as u128 + 1)) >> 64;
+            let other = (u128::from(random.draw()) * (last as u128 + 1)) >> 64;
             sizes.swap(last, other as usize);
         }
         sizes

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use touchstone_http::split_mix::SplitMix;
 
 /// What marks a directive of a page that a server did not carry out.
 pub const DIRECTIVE: &[u8] = b"<!--#";
@@ -110,7 +111,7 @@ fn file_content(workload: &Workload, class_index: usize, class: &Class, number: 
     let same = |other: &Class| other.content == class.content;
     let class_index = workload.classes.iter().position(same).unwrap_or(class_index);
     let position = ((class_index as u64) << 32) | number;
-    let seed = content::SplitMix(workload.content_seed).next() ^ content::SplitMix(position).next();
+    let seed = SplitMix(workload.content_seed).draw() ^ SplitMix(position).draw();
     let title = format!("{} {}", workload.name, class.path(number));
     content::make(&title, class.body_bytes(number).unwrap_or(0) as usize, seed)
 }

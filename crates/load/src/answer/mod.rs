@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 
 /// The state of the answer when the connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AtClose {
+pub(crate) enum AnswerAtClose {
     /// The end of the connection delimits the body: the answer is complete.
     Complete(Answer),
     /// No byte of the answer was received.
@@ -138,12 +138,12 @@ impl AnswerReader {
     }
 
     /// The server has ended the connection.
-    pub(crate) fn at_close(&self) -> AtClose {
+    pub(crate) fn at_close(&self) -> AnswerAtClose {
         match self.part {
-            Part::Head if self.is_unanswered() => AtClose::Nothing,
-            Part::Head => AtClose::InHead,
-            Part::UntilClose => AtClose::Complete(self.answer()),
-            Part::Length { .. } | Part::Chunked(_) => AtClose::ShortBody,
+            Part::Head if self.is_unanswered() => AnswerAtClose::Nothing,
+            Part::Head => AnswerAtClose::InHead,
+            Part::UntilClose => AnswerAtClose::Complete(self.answer()),
+            Part::Length { .. } | Part::Chunked(_) => AnswerAtClose::ShortBody,
         }
     }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 /// The reader's result for these bytes in pieces of the given lengths (the last length repeats), followed by
 /// the end of the connection.
-fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malformed> {
+fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AnswerAtClose>, Malformed> {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().copied());
     let mut piece = bytes.len();
@@ -21,7 +21,7 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malfo
     Ok(answer.ok_or_else(|| reader.at_close()))
 }
 
-fn whole(text: &str) -> Result<Result<Answer, AtClose>, Malformed> {
+fn whole(text: &str) -> Result<Result<Answer, AnswerAtClose>, Malformed> {
     let whole = read(text.as_bytes(), &[]);
     let bytewise = read(text.as_bytes(), &[1]);
     assert_eq!(whole, bytewise, "{text:?} reads differently byte by byte");
@@ -63,7 +63,7 @@ fn the_head_determines_whether_the_connection_is_persistent() {
 
 #[test]
 fn a_body_without_a_length_ends_at_the_end_of_the_connection() {
-    let AtClose::Complete(answer) =
+    let AnswerAtClose::Complete(answer) =
         whole("HTTP/1.1 200 OK\r\n\r\nhello").expect("well-formed").expect_err("not complete before the end")
     else {
         panic!("the end should complete the answer");
@@ -73,12 +73,12 @@ fn a_body_without_a_length_ends_at_the_end_of_the_connection() {
 
 #[test]
 fn an_early_end_is_classified_by_its_position() {
-    assert_eq!(whole(""), Ok(Err(AtClose::Nothing)));
-    assert_eq!(whole("HTTP/1.1 200 OK\r\nConte"), Ok(Err(AtClose::InHead)));
-    assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Ok(Err(AtClose::ShortBody)));
+    assert_eq!(whole(""), Ok(Err(AnswerAtClose::Nothing)));
+    assert_eq!(whole("HTTP/1.1 200 OK\r\nConte"), Ok(Err(AnswerAtClose::InHead)));
+    assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Ok(Err(AnswerAtClose::ShortBody)));
     assert_eq!(
         whole("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
-        Ok(Err(AtClose::ShortBody))
+        Ok(Err(AnswerAtClose::ShortBody))
     );
 }
 

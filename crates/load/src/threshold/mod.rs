@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use touchstone_http::decimal::with_thousands_separators;
 
 /// One threshold: the run fails if it is true.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,7 +110,7 @@ fn three_digits(value: f64) -> String {
     let decimals = (3 - before_point).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    crate::digits::with_thousands_separators(text)
+    with_thousands_separators(text)
 }
 
 /// The outcome of a threshold.

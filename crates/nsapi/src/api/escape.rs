@@ -3,6 +3,8 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
+use touchstone_http::hexadecimal;
+
 use crate::memory::{self, bytes};
 
 /// Overwrites a C text with a text that is at most as long.
@@ -170,7 +172,7 @@ pub unsafe extern "C" fn util_mime_separator(separator: *mut c_char) -> c_int {
     let mut random = [0u8; 12];
     super::md5::fill_random(&mut random);
     let mut text = b"\r\n--".to_vec();
-    random.iter().for_each(|byte| text.extend_from_slice(format!("{byte:02x}").as_bytes()));
+    text.extend_from_slice(hexadecimal::encode(&random).as_bytes());
     put(separator, &text);
     text.len() as c_int
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use touchstone_http::hexadecimal;
+
 use crate::abi::{
     ATTRIBUTE_CHUNKED, ATTRIBUTE_INTERNAL, ATTRIBUTE_KEEP_ALIVE, ATTRIBUTE_RESTARTED, Pblock, Request,
     Session,
@@ -407,11 +409,7 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value, String> {
         Function::Uuid => {
             let mut random = [0; 16];
             crate::api::md5::fill_random(&mut random);
-            random[6] = random[6] & 0x0f | 0x40;
-            random[8] = random[8] & 0x3f | 0x80;
-            let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-            let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-            Value::Text(parts.join("-").into_bytes())
+            Value::Text(hexadecimal::random_uuid(random).into_bytes())
         }
     })
 }

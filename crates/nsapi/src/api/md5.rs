@@ -148,7 +148,7 @@ mod tests {
         ] {
             let mut md5 = Md5::new();
             text.bytes().for_each(|byte| md5.update(&[byte]));
-            let digest: String = md5.finish().iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = touchstone_http::hexadecimal::encode(&md5.finish());
             assert_eq!(digest, expected, "{text}");
         }
     }

@@ -95,12 +95,12 @@ pub struct Client {
     /// The patterns that the request must match, by name.
     pub conditions: Parameters,
     /// How many of them must match.
-    pub needed: Needed,
+    pub needed: ClientMatch,
 }
 
 /// `match` of a `<Client>`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
+pub enum ClientMatch {
     /// `all`, the default.
     All,
     /// `any`

@@ -6,7 +6,7 @@ use super::expression::Expression;
 use super::lines::{Line, logical_lines};
 use super::parameters::parse_parameters;
 use super::{
-    Branch, Client, Condition, Configuration, Directive, Init, Needed, Object, Parameters, Problem,
+    Branch, Client, ClientMatch, Condition, Configuration, Directive, Init, Object, Parameters, Problem,
     SourceLocation, Stage, parameter,
 };
 use crate::pattern::Pattern;
@@ -305,13 +305,13 @@ impl Reader<'_> {
             self.problem(location, "a <Client> begins before the one above it ends");
         }
         let needed = match parameter(&conditions, "match") {
-            None => Needed::All,
-            Some(value) if value.eq_ignore_ascii_case(b"all") => Needed::All,
-            Some(value) if value.eq_ignore_ascii_case(b"any") => Needed::Any,
-            Some(value) if value.eq_ignore_ascii_case(b"none") => Needed::None,
+            None => ClientMatch::All,
+            Some(value) if value.eq_ignore_ascii_case(b"all") => ClientMatch::All,
+            Some(value) if value.eq_ignore_ascii_case(b"any") => ClientMatch::Any,
+            Some(value) if value.eq_ignore_ascii_case(b"none") => ClientMatch::None,
             Some(_) => {
                 self.problem(location, "match must be all, any or none");
-                Needed::All
+                ClientMatch::All
             }
         };
         conditions.retain(|(name, _)| name != b"match");
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(parameter(&default.directives[0].parameters, "dir"), Some(&b"/some where"[..]));
         assert_eq!(default.directives[0].location.line, 6);
         let client = default.directives[1].client.as_ref().unwrap();
-        assert_eq!((client.needed, client.conditions.len()), (Needed::Any, 2));
+        assert_eq!((client.needed, client.conditions.len()), (ClientMatch::Any, 2));
         assert_eq!(default.directives[2].client, None);
         assert_eq!(configuration.objects[1].ppath.as_deref(), Some(&b"/docs/*"[..]));
     }

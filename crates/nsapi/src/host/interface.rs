@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
-    FileAnswer, Handled, Handler, ImmediateAnswer, Interface, Level, OnCore, Server, Show,
+    FileAnswer, Handled, Handler, ImmediateAnswer, Interface, Level, LocalBoxFuture, Server, Show,
 };
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
@@ -41,7 +41,7 @@ const PIPE_BYTES: usize = 128 * 1024;
 
 /// How plug-ins are run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hosting {
+pub struct PluginIsolation {
     /// They run in a child process.
     pub in_process_of_its_own: bool,
     /// The most threads on which functions may wait.
@@ -59,7 +59,7 @@ pub struct Nsapi {
     /// Runs the functions, here or in a child process.
     function_host: FunctionHost,
     workers: Workers,
-    hosting: Hosting,
+    hosting: PluginIsolation,
     log: Arc<Messages>,
     /// For `send-cgi`.
     programs: Arc<CgiInterface>,
@@ -74,7 +74,7 @@ impl Nsapi {
     /// Loads the plug-ins, or starts the process that loads them. The error lists all problems.
     pub fn start(
         settings: &Settings,
-        hosting: &Hosting,
+        hosting: &PluginIsolation,
         programs: Arc<CgiInterface>,
     ) -> Result<Nsapi, Vec<String>> {
         crate::slots::install();
@@ -170,7 +170,7 @@ impl Messages {
 struct NsapiOfCore {
     function_host: FunctionHost,
     workers: Workers,
-    hosting: Hosting,
+    hosting: PluginIsolation,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
     programs: Rc<CgiHandler>,
@@ -182,7 +182,7 @@ struct NsapiOfCore {
 }
 
 impl Handler for NsapiOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         if request.body_length().is_none() {
             return Box::pin(self.of_unknown_length(request));
         }
@@ -538,7 +538,7 @@ fn with_host_name<T>(
     port_at_proxy: Option<u16>,
     use_it: impl FnOnce(&HostRequest<'_>) -> T,
 ) -> T {
-    let (name, port) = split_port(host_request.host);
+    let (name, port) = touchstone_http::host::split_port(host_request.host);
     let port = port_at_proxy.or(port).unwrap_or(match host_request.is_https == host_request.tls.is_some() {
         true => host_request.port,
         // The port of a trusted proxy is not known otherwise.
@@ -555,25 +555,9 @@ fn with_host_name<T>(
 fn tls_facts(tls: &touchstone_handler::request::TlsFacts) -> TlsFacts<'_> {
     TlsFacts {
         cipher: tls.cipher_suite.as_bytes(),
-        key_bits: key_bits(tls.cipher_suite),
+        key_bits: tls.key_bits().map_or(0, u32::from),
         client_certificate: None,
         client_subject: tls.client_subject.as_deref().map(str::as_bytes),
         client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
-    }
-}
-
-fn key_bits(cipher_suite: &str) -> u32 {
-    if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
-}
-
-/// The host without its port, and the port.
-fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
-    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
-    match colon {
-        Some(colon) => {
-            let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|digits| digits.parse().ok());
-            (&host[..colon], port)
-        }
-        None => (host, None),
     }
 }

@@ -35,9 +35,6 @@ pub const FLUSH_BYTES: usize = 64 << 10;
 /// The most memory of lines that wait for the writer, for each core.
 pub const QUEUE_BYTES: usize = 4 << 20;
 
-/// How often a core should call [`CoreBuffer::flush`].
-pub const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
-
 /// How long [`AccessLog::finish`] waits for a destination that accepts no more, such as a pipe without a
 /// reader.
 pub const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -262,7 +259,7 @@ impl CoreBuffer {
         self.setting.load() & Setting::NEEDS_REQUEST_ID != 0
     }
 
-    /// Passes the buffer to the writer; a core calls this every [`FLUSH_INTERVAL`].
+    /// Passes the buffer to the writer; a core calls this several times a second.
     pub fn flush(&mut self) {
         self.take_returned();
         if self.queued < QUEUED_WHEN_BEHIND {

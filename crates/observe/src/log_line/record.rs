@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use touchstone_expression::{Fact, Source, Variable, source};
 use touchstone_handler::request::{BotFacts, ClaimValues};
-use touchstone_http::request_view::{RequestFields, values};
+use touchstone_http::request_view::{AddressLocator, RequestFields, values};
 use touchstone_http::trace_context::write_hexadecimal;
 
 use super::number::append_seconds;
@@ -35,6 +35,8 @@ pub struct Record<'a> {
     /// The time from the first byte of the request to the last byte of the response; used only if the format
     /// [needs it](super::LineFormat::needs_duration).
     pub duration_us: u64,
+    /// Finds the location of the client.
+    pub locator: Option<&'a dyn AddressLocator>,
     /// All header fields of the request.
     pub fields: Option<&'a dyn RequestFields>,
     /// The user that was authenticated.
@@ -137,7 +139,9 @@ impl Source for Record<'_> {
                 cookies.find_map(|value| source::cookie(value, &variable.name))
             }
             Fact::Argument => source::argument(self.query()?, &variable.name),
-            Fact::Country | Fact::System => return source::place(variable.fact, self.client.parse().ok()?),
+            Fact::Country | Fact::System => {
+                return source::place(variable.fact, self.locator, self.client.parse().ok()?);
+            }
             Fact::Scheme => Some(if self.tls.is_some() { &b"https"[..] } else { b"http" }),
             Fact::Protocol => text(self.version),
             Fact::Claim => return self.claims?.value(&variable.name).map(source::text),

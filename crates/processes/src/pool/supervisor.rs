@@ -18,11 +18,12 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tempfile::TempDir;
 use touchstone_handler::handler::Level;
 
-use super::child::{Child, number_of};
+use super::child::{self, number_of};
 use super::log::PoolLog;
 use super::php_fpm;
 use super::spec::{PoolSpec, Program};
 use super::state::State;
+use crate::watched::WatchedProcess;
 
 /// The beginning of the names of pools' directories.
 const DIRECTORY_PREFIX: &str = "touchstone-pool-";
@@ -65,7 +66,7 @@ pub struct Supervisor {
 
 /// A place for a process.
 struct Slot {
-    child: Option<Child>,
+    child: Option<WatchedProcess>,
     /// When the process was last started, or is to be started.
     at: Instant,
     /// How often it has ended early, in a row.
@@ -156,7 +157,7 @@ impl Supervisor {
         }
     }
 
-    fn start(&self) -> io::Result<Child> {
+    fn start(&self) -> io::Result<WatchedProcess> {
         match &self.spec.program {
             Program::Command(words) => {
                 let mut words = words.iter();
@@ -166,7 +167,7 @@ impl Supervisor {
                     command.current_dir(directory);
                 }
                 let listener = self.listener.try_clone()?;
-                Child::start(command, &self.spec, true, Some(listener.into()), None)
+                child::start(command, &self.spec, true, Some(listener.into()), None)
             }
             Program::PhpFpm { program, suffixes, settings, requests_per_process } => {
                 // php-fpm removes the socket of this name when it ends, so it gets another name than the
@@ -188,7 +189,7 @@ impl Supervisor {
                     command.arg("--allow-to-run-as-root");
                 }
                 // The workers change to the other user, not the master process.
-                Child::start(command, &self.spec, false, None, Some(inherited))
+                child::start(command, &self.spec, false, None, Some(inherited))
             }
         }
     }
@@ -206,7 +207,7 @@ impl Supervisor {
     /// Waits for an event. Returns whether the pool was dropped.
     fn wait(&self, limit: Option<Duration>) -> bool {
         let children = self.slots.iter().filter_map(|slot| slot.child.as_ref());
-        let descriptors: Vec<_> = children.flat_map(Child::descriptors).collect();
+        let descriptors: Vec<_> = children.flat_map(WatchedProcess::descriptors).collect();
         let mut fds = vec![PollFd::new(&self.control, PollFlags::IN)];
         fds.extend(descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
         let limit = limit.map(|limit| Timespec {
@@ -265,7 +266,8 @@ impl Supervisor {
 
     /// Sends SIGTERM to all processes, and later SIGKILL to those that have not ended.
     fn stop(&mut self) {
-        let mut children: Vec<Child> = self.slots.iter_mut().filter_map(|slot| slot.child.take()).collect();
+        let mut children: Vec<WatchedProcess> =
+            self.slots.iter_mut().filter_map(|slot| slot.child.take()).collect();
         children.iter().for_each(|child| child.signal(Signal::TERM));
         let until = Instant::now() + self.spec.stop_timeout;
         while !children.is_empty() {
@@ -277,7 +279,7 @@ impl Supervisor {
                 }
                 break;
             }
-            let descriptors: Vec<_> = children.iter().flat_map(Child::descriptors).collect();
+            let descriptors: Vec<_> = children.iter().flat_map(WatchedProcess::descriptors).collect();
             let mut fds: Vec<_> =
                 descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
             let left = left.min(LAST_WORDS);
@@ -294,7 +296,7 @@ impl Supervisor {
     }
 }
 
-fn log_lines(child: &mut Child, name: &str, log: &PoolLog) {
+fn log_lines(child: &mut WatchedProcess, name: &str, log: &PoolLog) {
     let id = child.id();
     child.read_outputs(|line| log(Level::Warning, "pool output", &format!("{name} [{id}]: {line}")));
 }

@@ -1,26 +1,24 @@
 //! One worker process: starts it, reads its output, ends it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
 use rustix::net::SendFlags;
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Resource, Rlimit, Signal};
 use touchstone_processes::orphans::leave_no_orphan;
 use touchstone_processes::user::User;
+use touchstone_processes::watched::WatchedProcess;
 
 use super::pool::Worker;
 use crate::interpreter::Interpreter;
 use crate::settings::RouteSettings;
 use crate::shared::control::{self, trace_signal};
 use crate::worker::WorkerSettings;
-
-/// The longest line of output that is logged in one piece.
-const LONGEST_LINE_BYTES: usize = 4096;
 
 /// How long a worker may take to write the traces of its threads.
 const TIME_FOR_TRACE: Duration = Duration::from_millis(500);
@@ -50,15 +48,7 @@ pub struct WorkerProcess {
     pub hung: Option<String>,
     /// The changed source file because of which it must be replaced.
     pub changed_file: Option<String>,
-    child: Child,
-    pidfd: OwnedFd,
-    outputs: Vec<Output>,
-}
-
-/// Standard output or standard error.
-struct Output {
-    pipe: OwnedFd,
-    line: Vec<u8>,
+    process: WatchedProcess,
 }
 
 impl WorkerProcess {
@@ -70,17 +60,9 @@ impl WorkerProcess {
     ) -> io::Result<WorkerProcess> {
         let (ours, theirs) = control::pair()?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-        let (output, output_writer) = output_pipe()?;
-        let (errors, errors_writer) = output_pipe()?;
         // The link leads to the file that is being executed, even if another file has replaced it since.
         let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("touchstone")
-            .arg("python-worker")
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::from(output_writer))
-            .stderr(Stdio::from(errors_writer))
-            .process_group(0);
+        command.arg0("touchstone").arg("python-worker").stdin(Stdio::from(theirs));
         let user = match settings.user.as_str() {
             "" => None,
             name => Some(User::find(name).map_err(io::Error::other)?),
@@ -92,25 +74,12 @@ impl WorkerProcess {
         }
         prepare(&mut command, user, settings.limits.memory);
         leave_no_orphan(&mut command, Signal::KILL);
-        let mut child = command.spawn()?;
-        let pid = child.id();
-        let pidfd = pid_of(&child).and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?));
-        let told =
-            serde_json::to_vec(&WorkerSettings { route: settings.clone(), interpreter: interpreter.clone() })
-                .map_err(io::Error::other)
-                .and_then(|text| {
-                    control::send(&ours, control::SETTINGS, &text, &[wake.as_fd()], SendFlags::empty())
-                });
-        let pidfd = match (pidfd, told) {
-            (Ok(pidfd), Ok(())) => pidfd,
-            (Err(error), _) | (_, Err(error)) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(error);
-            }
-        };
+        let process = WatchedProcess::start(command)?;
+        let told = WorkerSettings { route: settings.clone(), interpreter: interpreter.clone() };
+        let text = serde_json::to_vec(&told).map_err(io::Error::other)?;
+        control::send(&ours, control::SETTINGS, &text, &[wake.as_fd()], SendFlags::empty())?;
         Ok(WorkerProcess {
-            worker: Arc::new(Worker::new(number, pid, ours, wake)),
+            worker: Arc::new(Worker::new(number, process.id(), ours, wake)),
             started: Instant::now(),
             is_ready: false,
             has_failed: false,
@@ -120,21 +89,18 @@ impl WorkerProcess {
             was_killed: false,
             hung: None,
             changed_file: None,
-            child,
-            pidfd,
-            outputs: [output, errors].map(|pipe| Output { pipe, line: Vec::new() }).into(),
+            process,
         })
     }
 
     /// Descriptors that become readable when there is something to process.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let outputs = self.outputs.iter().map(|output| output.pipe.as_fd());
-        [self.pidfd.as_fd(), self.worker.control.as_fd()].into_iter().chain(outputs)
+        std::iter::once(self.worker.control.as_fd()).chain(self.process.descriptors())
     }
 
     /// Reads the output of the application.
-    pub fn read_outputs(&mut self, mut line: impl FnMut(&str)) {
-        self.outputs.retain_mut(|output| output.read(&mut line));
+    pub fn read_outputs(&mut self, line: impl FnMut(&str)) {
+        self.process.read_outputs(line);
     }
 
     /// Orders it to end when its requests have ended.
@@ -148,31 +114,19 @@ impl WorkerProcess {
 
     /// Kills it and the processes that it has started.
     pub fn kill(&self) {
-        if let Ok(pid) = pid_of(&self.child) {
-            // It was not reaped yet, so no other process has its number.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
+        self.process.signal(Signal::KILL);
     }
 
     /// How it has ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
-        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-        if rustix::event::poll(&mut fds, Some(&now)).unwrap_or(0) == 0 {
-            return None;
-        }
-        self.kill();
-        self.child.wait().ok()
+        self.process.ended()
     }
 
     /// Makes it write the traces of its threads to standard error. If it has not yet loaded its application,
     /// the signal ends it.
     pub fn request_trace(&self) {
-        if let Ok(pid) = pid_of(&self.child) {
-            // SAFETY: this only sends a signal. The process was not reaped yet, so no other one has its
-            // number.
-            unsafe { libc::kill(pid.as_raw_nonzero().get(), trace_signal()) };
-        }
+        // SAFETY: this only sends a signal. The process was not reaped yet, so no other one has its number.
+        unsafe { libc::kill(self.process.pid().as_raw_nonzero().get(), trace_signal()) };
     }
 
     /// Called when it has not become ready in time: it is killed, and its traces are logged. Returns false if
@@ -194,13 +148,6 @@ impl WorkerProcess {
         let now = Instant::now();
         self.retired.get_or_insert(now);
         self.kill_at.get_or_insert(now + TIME_FOR_TRACE);
-    }
-}
-
-impl Drop for WorkerProcess {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -257,55 +204,4 @@ fn prepare(command: &mut Command, user: Option<User>, memory: u64) {
     unsafe {
         command.pre_exec(work);
     }
-}
-
-impl Output {
-    /// Returns whether more output may follow.
-    fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
-        let mut buffer = [0; 4096];
-        // The limit keeps a worker that prints without end from delaying the others.
-        for _ in 0..16 {
-            match rustix::io::read(&self.pipe, &mut buffer) {
-                Ok(0) => {
-                    self.flush(line);
-                    return false;
-                }
-                Ok(count) => self.take(&buffer[..count], line),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return true,
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
-    fn take(&mut self, bytes: &[u8], line: &mut impl FnMut(&str)) {
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() >= LONGEST_LINE_BYTES {
-                self.flush(line);
-            }
-        }
-    }
-
-    fn flush(&mut self, line: &mut impl FnMut(&str)) {
-        let text = String::from_utf8_lossy(self.line.trim_ascii_end());
-        if !text.is_empty() {
-            line(&text);
-        }
-        self.line.clear();
-    }
-}
-
-fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&reader, true)?;
-    Ok((reader, writer))
-}
-
-fn pid_of(process: &Child) -> io::Result<Pid> {
-    i32::try_from(process.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| io::Error::other("the process has no number"))
 }

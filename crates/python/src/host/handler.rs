@@ -12,10 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Level, OnCore, PendingCall, Server};
+use touchstone_handler::handler::{
+    Handled, Handler, ImmediateAnswer, Level, LocalBoxFuture, PendingCall, Server,
+};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe;
 use touchstone_handler::request::{PlainGet, Protocol, Request};
+use touchstone_http::field_lines;
 use touchstone_http::request::Expectation;
 
 use super::body::Body;
@@ -276,7 +279,7 @@ impl PythonOfCore {
                 }
                 Event::File(sent) => file = Some(sent),
                 Event::Hints(lines) => {
-                    if let (Some(interim), true) = (interim, head::are_lines(&lines)) {
+                    if let (Some(interim), true) = (interim, field_lines::are_valid(&lines)) {
                         interim.interim().push(EARLY_HINTS, lines);
                     }
                 }
@@ -357,7 +360,7 @@ impl Drop for PythonOfCore {
 }
 
 impl Handler for PythonOfCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move { Handled::Answer(self.answer(request, None).await) })
     }
 
@@ -417,7 +420,7 @@ impl PendingCall for PendingGet {
         Poll::Ready(())
     }
 
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let PendingGet { handler, worker_request } = *self;
         Box::pin(async move { Handled::Answer(handler.answer(request, worker_request).await) })
     }
@@ -466,7 +469,7 @@ async fn pass_on(handler: Rc<PythonOfCore>, worker_request: Rc<WorkerRequest>, m
                 sender.push(piece);
                 worker_request.took(bytes);
             }
-            Event::End(Ok(trailers)) if head::are_lines(&trailers) => {
+            Event::End(Ok(trailers)) if field_lines::are_valid(&trailers) => {
                 sender.finish_with_trailers(trailers);
                 break;
             }

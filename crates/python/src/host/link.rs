@@ -23,7 +23,7 @@ use super::pool::Worker;
 use super::request_events::{EarlyEnd, Event, RequestEvents, SentFile};
 use crate::shared::control;
 use crate::shared::frame::{self, BROKEN, Kind, NOT_CALLED};
-use crate::shared::ring::{Corrupt, Frame, Reader, Writer};
+use crate::shared::ring::{CorruptRing, Frame, Reader, Writer};
 use crate::shared::segment::{Direction, Segment};
 
 /// The link.
@@ -234,7 +234,7 @@ impl Link {
     }
 
     /// Reads all frames, and writes those that did not fit before.
-    fn read_all(self: &Rc<Self>) -> Result<(), Corrupt> {
+    fn read_all(self: &Rc<Self>) -> Result<(), CorruptRing> {
         loop {
             let mut state = self.state.borrow_mut();
             if state.send_backlog() {

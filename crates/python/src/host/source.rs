@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use touchstone_handler::request::{PlainGet, Protocol, Request};
+use touchstone_http::host::split_port;
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::Expectation;
 
@@ -90,14 +91,6 @@ impl<'a> RequestedHost<'a> {
         let port = at_proxy.or(port).unwrap_or(if name.is_empty() { server.port() } else { usual });
         RequestedHost { name, port }
     }
-}
-
-/// The name of a host, and its port if there is one. An IPv6 address keeps its brackets.
-fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
-    let Some(colon) = host.iter().rposition(|byte| *byte == b':') else { return (host, None) };
-    let is_inside = host[colon..].contains(&b']');
-    let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|port| port.parse().ok());
-    if is_inside { (host, None) } else { (&host[..colon], port) }
 }
 
 #[cfg(test)]

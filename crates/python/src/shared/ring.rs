@@ -50,7 +50,7 @@ pub struct Frame {
 
 /// The ring contains data that no worker or server of this version can have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Corrupt;
+pub struct CorruptRing;
 
 impl Frame {
     /// The position of the next frame.
@@ -140,7 +140,7 @@ impl Reader {
     ///
     /// # Errors
     /// The ring cannot be read any more.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, Corrupt> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, CorruptRing> {
         if self.read == self.written {
             self.written = self.positions().written.load(Ordering::Acquire);
             if self.read == self.written {
@@ -149,16 +149,16 @@ impl Reader {
         }
         let there = self.written.wrapping_sub(self.read);
         if there > Segment::ring_bytes(self.direction) as u64 || there < HEADER_BYTES as u64 {
-            return Err(Corrupt);
+            return Err(CorruptRing);
         }
         let mut header = [0u8; HEADER_BYTES];
         header.copy_from_slice(self.bytes(self.read, HEADER_BYTES));
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let number = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
-        let kind = Kind::of(header[4]).ok_or(Corrupt)?;
+        let kind = Kind::of(header[4]).ok_or(CorruptRing)?;
         let frame = Frame { kind, flags: header[5], number, at: self.read + HEADER_BYTES as u64, length };
         if frame.end() - self.read > there {
-            return Err(Corrupt);
+            return Err(CorruptRing);
         }
         self.read = frame.end();
         Ok(Some(frame))
@@ -288,7 +288,7 @@ mod tests {
                 for _ in 0..100 {
                     match reader.next_frame() {
                         Ok(Some(frame)) => prop_assert_eq!(reader.payload(&frame).len(), frame.length),
-                        Ok(None) | Err(Corrupt) => break,
+                        Ok(None) | Err(CorruptRing) => break,
                     }
                 }
             }

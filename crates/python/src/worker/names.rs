@@ -1,29 +1,25 @@
 //! Objects of Python that every request needs, made once.
 
-use std::ffi::CStr;
-
-use crate::api::{Gil, Object, PythonException};
-
-macro_rules! names {
+/// A type with texts that are the same objects for all requests.
+macro_rules! interned_names {
     ($($field:ident = $text:literal;)*) => {
         /// Texts that are the same objects for all requests.
         pub struct Names {
-            $(pub $field: Object,)*
+            $(pub $field: $crate::api::Object,)*
         }
 
         impl Names {
             /// Makes them.
-            pub fn new(gil: Gil) -> Result<Names, PythonException> {
-                const fn text(text: &CStr) -> &CStr {
-                    text
-                }
-                Ok(Names { $($field: gil.interned(text($text))?,)* })
+            pub fn new(gil: $crate::api::Gil) -> Result<Names, $crate::api::PythonException> {
+                Ok(Names { $($field: gil.interned($text)?,)* })
             }
         }
     };
 }
 
-names! {
+pub(super) use interned_names;
+
+interned_names! {
     request_method = c"REQUEST_METHOD";
     path_info = c"PATH_INFO";
     script_name = c"SCRIPT_NAME";

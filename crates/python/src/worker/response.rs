@@ -199,7 +199,7 @@ mod tests {
             let mut response = Response::default();
             if response.add(&name, &value).is_ok() {
                 prop_assert!(response.lines.iter().filter(|byte| **byte == b'\n').count() <= 1);
-                prop_assert!(crate::shared::head::are_lines(&response.lines));
+                prop_assert!(touchstone_http::field_lines::are_valid(&response.lines));
             }
         }
     }

@@ -68,6 +68,7 @@ impl Connection {
             host,
             fields: &fields,
             connection: None,
+            locator: snapshot.locator.as_deref(),
         };
         let program = rules.program_at_once(&view);
         let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())

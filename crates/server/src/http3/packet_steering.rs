@@ -5,9 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use libc::sock_filter;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
+use touchstone_transport::udp;
 
-/// The kernel's receive buffer; it is smaller if `net.core.rmem_max` limits it.
+/// The kernel's buffers; they are smaller if `net.core.rmem_max` and `net.core.wmem_max` limit them.
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 /// The most cores that connection identifiers can distinguish.
@@ -45,18 +46,9 @@ pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, Pa
     Ok((sockets, PacketSteering::ByConnectionId))
 }
 
-fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
-    if shared {
-        socket.set_reuse_port(true)?;
-    }
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // Larger buffers are only a help.
-    let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
+fn bind_one(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+    let socket = udp::bind(address, is_shared, BUFFER_BYTES)?;
     let _ = socket.set_send_buffer_size(BUFFER_BYTES);
-    socket.bind(&address.into())?;
     Ok(socket)
 }
 

@@ -16,6 +16,7 @@ use touchstone_http::h3::qpack;
 
 use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
+use crate::stream_head::answer_fields;
 use touchstone_exchange::core::Core;
 
 /// How many bytes of a file are read at a time.
@@ -42,12 +43,8 @@ pub fn encode_fields<'a>(status: u16, fields: impl Iterator<Item = (&'a [u8], &'
 /// The HEADERS frame of an answer.
 pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> {
     let date = core.clock.second();
-    let length = answer.content_length(framing);
-    let length_text = length.unwrap_or_default().to_string();
-    let own: [(&[u8], &[u8]); 2] =
-        [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
-    let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
-    encode_fields(answer.status, own.into_iter().chain(split_fields(&answer.fields)).chain(length_field))
+    let length = answer.content_length(framing).map(|length| length.to_string());
+    encode_fields(answer.status, answer_fields(answer, &date.text, length.as_deref()))
 }
 
 /// Writes one answer.

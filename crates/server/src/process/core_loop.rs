@@ -46,12 +46,12 @@ pub enum CoreOrder {
     /// Send a copy of up to this many sessions.
     Sessions(usize, Sender<CoreSessions>),
     /// Accept no more connections, finish the running requests, end.
-    Drain(Departure),
+    Drain(Drain),
 }
 
 /// How a core drains.
 #[derive(Clone)]
-pub struct Departure {
+pub struct Drain {
     /// Addresses, as configured, whose sockets another process continues to use.
     pub left: Arc<[ListenAddress]>,
     /// If true, persistent connections may stay until shortly before `server.drain_timeout`, to send one more
@@ -143,7 +143,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
             Some(CoreOrder::Sessions(most, asker)) => send_sessions(&core, most, &asker),
             Some(CoreOrder::Drain(departure)) => break departure,
             // The thread that sent orders has ended.
-            None => break Departure { left: Arc::from([]), patient: false },
+            None => break Drain { left: Arc::from([]), patient: false },
         }
     };
     // The status page can show which sessions a drain still waits for.
@@ -251,7 +251,7 @@ fn refresh_certificates(core: &Core, snapshot: &Snapshot) {
     }
 }
 
-async fn drain(core: &Core, streams: &CoreStreams, open: Vec<Rc<Listener>>, departure: Departure) {
+async fn drain(core: &Core, streams: &CoreStreams, open: Vec<Rc<Listener>>, departure: Drain) {
     core.draining.set(true);
     if let Some(worker) = &core.worker {
         worker.end();

@@ -9,10 +9,10 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use socket2::{Domain, Protocol, Socket, Type};
 use touchstone_config::Config;
 use touchstone_lifecycle::handover::{Kind, PassedSocket};
 use touchstone_lifecycle::start_error::StartError;
+use touchstone_transport::udp;
 
 /// The kernel's receive buffer; it is smaller if `net.core.rmem_max` limits it.
 const BUFFER_BYTES: usize = 1024 * 1024;
@@ -120,18 +120,8 @@ impl DatagramSockets {
     }
 }
 
-fn bind(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
-    if shared {
-        socket.set_reuse_port(true)?;
-    }
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // A larger buffer is only a help.
-    let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
-    socket.bind(&address.into())?;
-    Ok(socket.into())
+fn bind(address: SocketAddr, is_shared: bool) -> io::Result<UdpSocket> {
+    udp::bind(address, is_shared, BUFFER_BYTES).map(UdpSocket::from)
 }
 
 /// Every address on which a stream takes datagrams, once.

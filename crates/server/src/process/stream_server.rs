@@ -4,7 +4,7 @@ use std::rc::{Rc, Weak};
 
 use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Level, OnCore, Server};
+use touchstone_handler::handler::{Level, LocalBoxFuture, Server};
 use touchstone_handler::request::Request;
 
 use touchstone_exchange::core::Core;
@@ -45,7 +45,7 @@ impl Server for StreamServer {
         self.core.upgrade().is_some_and(|core| core.error_log.recovered(name))
     }
 
-    fn answer(&self, _request: Request) -> OnCore<Answer> {
+    fn answer(&self, _request: Request) -> LocalBoxFuture<Answer> {
         Box::pin(async { Answer::error(503) })
     }
 

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use touchstone_http::field_lines;
 
 use super::outgoing::Outgoing;
 use super::wire::{self, Flags, Kind, Parsed};
-use crate::head::{Piece, are_lines};
+use crate::head::Piece;
 use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall};
 
 /// The number of bytes that are read at once.
@@ -133,8 +134,8 @@ impl Link {
         let Some(java_call) = self.under_way.borrow().get(&number).cloned() else { return true };
         match kind {
             Kind::Wanted => java_call.acknowledge(),
-            Kind::EarlyHints if are_lines(payload) => java_call.hint(payload),
-            Kind::Trailers if are_lines(payload) => java_call.set_trailers(payload),
+            Kind::EarlyHints if field_lines::are_valid(payload) => java_call.hint(payload),
+            Kind::Trailers if field_lines::are_valid(payload) => java_call.set_trailers(payload),
             Kind::Answer => {
                 let Some(answered) = wire::parse_answer(payload) else { return false };
                 let piece = Piece { head: answered.head, body: answered.body };

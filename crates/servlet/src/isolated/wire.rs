@@ -7,7 +7,9 @@
 //! Both ends are the same program, so there are no versions. An application can overwrite the whole memory of
 //! its process, so frames from the child are checked like all bytes from outside.
 
-use crate::head::{Head, are_lines};
+use touchstone_http::field_lines;
+
+use crate::head::Head;
 use crate::java_call::{AnswerEnd, Output};
 
 /// The longest frame.
@@ -179,7 +181,7 @@ pub fn parse_answer(payload: &[u8]) -> Option<AnswerPart<'_>> {
     let (fields_length, rest) = rest.split_first_chunk::<4>()?;
     let status = u16::from_le_bytes(*status);
     let (fields, body) = rest.split_at_checked(u32::from_le_bytes(*fields_length) as usize)?;
-    if !((200..=999).contains(&status) || status == 101) || !are_lines(fields) {
+    if !((200..=999).contains(&status) || status == 101) || !field_lines::are_valid(fields) {
         return None;
     }
     let content_length = u64::try_from(i64::from_le_bytes(*length)).ok();

@@ -113,7 +113,7 @@ fn outcome(plan: &Plan, by_client: &[u64], late: Duration, interrupted: bool) ->
         total_retries: 0,
         warnings: Vec::new(),
         engine: EngineUse::default(),
-        saturation: Saturation::Clear,
+        saturation: Saturation::default(),
         first_start_lateness: late,
         start_lateness: late,
         interrupted,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_config::SubstituteConfig;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, Interface, InterfaceLayer, LocalBoxFuture, Server};
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
@@ -182,30 +182,13 @@ pub fn open(interface: Arc<dyn Interface>, substitution: Arc<Substitution>) -> A
     Arc::new(Substituted { interface, substitution })
 }
 
-impl Interface for Substituted {
-    fn name(&self) -> &'static str {
-        self.interface.name()
+impl InterfaceLayer for Substituted {
+    fn inner(&self) -> &dyn Interface {
+        &*self.interface
     }
 
-    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        let handler = self.interface.on_core(server);
-        Rc::new(SubstitutedHandler { handler, substitution: self.substitution.clone() })
-    }
-
-    fn begins_early(&self) -> bool {
-        self.interface.begins_early()
-    }
-
-    fn judges_parameters(&self) -> bool {
-        self.interface.judges_parameters()
-    }
-
-    fn takes_missing_length(&self) -> bool {
-        self.interface.takes_missing_length()
-    }
-
-    fn takes_escapes(&self) -> bool {
-        self.interface.takes_escapes()
+    fn around(&self, inner: Rc<dyn Handler>, _server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        Rc::new(SubstitutedHandler { handler: inner, substitution: self.substitution.clone() })
     }
 }
 
@@ -215,7 +198,7 @@ struct SubstitutedHandler {
 }
 
 impl Handler for SubstitutedHandler {
-    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, mut request: Request) -> LocalBoxFuture<Handled> {
         let is_head = request.received.head.method == Method::Head;
         if !self.substitution.request_plain_form(&mut request) {
             return Box::pin(async { Handled::Answer(Answer::error(500)) });

@@ -5,16 +5,10 @@ use crate::exit::Exit;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use touchstone_fleet::{
-    AgentEnd, AgentOptions, AllowList, AllowRule, Clock, Credentials, FabricError, Nats, Role, run_agent,
+    AgentEnd, AgentOptions, AllowList, AllowRule, Clock, Credentials, Nats, Patience, Role, run_agent,
 };
 use touchstone_lab_run::{bench, placement};
-
-/// The pause between two attempts to reach the broker.
-const RETRY_PERIOD: Duration = Duration::from_millis(500);
-/// How often the agent reports that the broker cannot be reached.
-const SAY_PERIOD: Duration = Duration::from_secs(60);
 
 /// The arguments of `touchstone agent`.
 #[derive(clap::Args)]
@@ -157,21 +151,8 @@ fn connect(
     interrupt: &AtomicBool,
     from_launcher: bool,
 ) -> Result<Option<Nats>, String> {
-    let mut said: Option<(String, Instant)> = None;
-    loop {
-        let what = match Nats::connect(url, credentials, clock.clone()) {
-            Ok(nats) => return Ok(Some(nats)),
-            Err(FabricError::Unreachable(what)) => what,
-            Err(FabricError::Unauthorised(what)) if !from_launcher => what,
-            Err(error) => return Err(error.to_string()),
-        };
-        if said.as_ref().is_none_or(|(before, at)| *before != what || at.elapsed() > SAY_PERIOD) {
-            eprintln!("touchstone agent: {what}; trying again");
-            said = Some((what, Instant::now()));
-        }
-        if interrupt.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        std::thread::sleep(RETRY_PERIOD);
-    }
+    let patience = Patience { limit: None, retries_refusals: !from_launcher, interrupt };
+    let attempt = || Nats::connect(url, credentials, clock.clone());
+    let connected = patience.connect(attempt, &mut |line| eprintln!("touchstone agent: {line}"));
+    connected.map_err(|error| error.to_string())
 }

@@ -165,8 +165,8 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
     Ok(Exit::Done)
 }
 
-/// Makes a file of sessions from another tool's file.
-fn sessions(arguments: &Arguments) -> Result<Exit, String> {
+/// Refuses options that only suites have.
+fn refuse_suite_options(arguments: &Arguments, reason: &str) -> Result<(), String> {
     let of_suites = [
         ("--name", arguments.name.is_some()),
         ("--as", arguments.form.is_some()),
@@ -174,9 +174,15 @@ fn sessions(arguments: &Arguments) -> Result<Exit, String> {
         ("--log-format", arguments.log_format.is_some()),
         ("--with-secrets", arguments.with_secrets),
     ];
-    if let Some((option, _)) = of_suites.iter().find(|(_, given)| *given) {
-        return Err(format!("{option} is for suites, and this becomes a file of sessions"));
+    match of_suites.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(format!("{option} is for suites, and {reason}")),
+        None => Ok(()),
     }
+}
+
+/// Makes a file of sessions from another tool's file.
+fn sessions(arguments: &Arguments) -> Result<Exit, String> {
+    refuse_suite_options(arguments, "this becomes a file of sessions")?;
     let (file, text) = text(&arguments.input)?;
     let draft = match arguments.format {
         Format::Postman => postman::read(&text),
@@ -211,16 +217,7 @@ fn sessions(arguments: &Arguments) -> Result<Exit, String> {
 
 /// Translates the configuration of another server.
 fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
-    let of_suites = [
-        ("--name", arguments.name.is_some()),
-        ("--as", arguments.form.is_some()),
-        ("--origin", arguments.origin.is_some()),
-        ("--log-format", arguments.log_format.is_some()),
-        ("--with-secrets", arguments.with_secrets),
-    ];
-    if let Some((option, _)) = of_suites.iter().find(|(_, given)| *given) {
-        return Err(format!("{option} is for suites, and the configuration of a server becomes none"));
-    }
+    refuse_suite_options(arguments, "the configuration of a server becomes none")?;
     let (whose, imported) = translated(arguments)?;
     if imported.translated == 0 {
         return Err(format!("{}: no configuration of {whose} was found in it", arguments.input));

@@ -2,7 +2,7 @@
 //! stored before clients ask for them.
 
 use std::collections::{HashSet, VecDeque};
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
-use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
+use touchstone_client::blocking::read_answer;
 
 use super::print::print;
 use crate::exit::Exit;
@@ -184,7 +183,7 @@ fn ask(
     host: &str,
     url: &str,
     most_bytes: u64,
-    body: &mut dyn Write,
+    body: &mut impl Write,
 ) -> io::Result<Answered> {
     let other = |problem: &str| io::Error::other(problem.to_string());
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -206,73 +205,9 @@ fn ask(
          Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes())?;
-    let (mut input, mut head) = (Vec::new(), ResponseHead::new());
-    loop {
-        match parse_response_head(&input, &mut head).map_err(|error| other(&error.to_string()))? {
-            Parsed::Complete(length) => {
-                input.drain(..length);
-                if !matches!(head.status, 100..=199) {
-                    break;
-                }
-            }
-            Parsed::Partial => more(&mut stream, &mut input)?,
-        }
-    }
+    let head = read_answer(&mut stream, most_bytes, body)?;
     let status = head.field(b"cache-status").map(String::from_utf8_lossy).unwrap_or_default();
-    let answered = Answered { status: head.status, is_stored: status.contains("; stored") };
-    let mut sent = 0;
-    let mut give = |bytes: &[u8]| {
-        sent += bytes.len() as u64;
-        if sent > most_bytes { Err(other("too long")) } else { body.write_all(bytes) }
-    };
-    match body_framing(false, &head) {
-        BodyFraming::None => {}
-        BodyFraming::Length(length) => {
-            let mut left = length;
-            loop {
-                let here = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-                give(&input[..here])?;
-                input.drain(..here);
-                left -= here as u64;
-                if left == 0 {
-                    break;
-                }
-                more(&mut stream, &mut input)?;
-            }
-        }
-        BodyFraming::Chunked => {
-            let mut decoder = ChunkedDecoder::new(ChunkedLimits::default());
-            loop {
-                let decoded = decoder.decode(&input).map_err(|error| other(&error.to_string()))?;
-                give(&input[decoded.data])?;
-                input.drain(..decoded.consumed);
-                if decoded.done {
-                    break;
-                }
-                if decoded.consumed == 0 || input.is_empty() {
-                    more(&mut stream, &mut input)?;
-                }
-            }
-        }
-        BodyFraming::UntilClose => {
-            give(&input)?;
-            let mut rest = Vec::new();
-            stream.take(most_bytes).read_to_end(&mut rest)?;
-            give(&rest)?;
-        }
-    }
-    Ok(answered)
-}
-
-fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<()> {
-    let mut buffer = [0; 16 * 1024];
-    match stream.read(&mut buffer)? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        count => {
-            input.extend_from_slice(&buffer[..count]);
-            Ok(())
-        }
-    }
+    Ok(Answered { status: head.status, is_stored: status.contains("; stored") })
 }
 
 #[cfg(test)]

@@ -251,7 +251,9 @@ fn a_broker_that_is_away() {
     fleet.start_agent("load-2", &[]);
     let supervisor = fleet.stop_broker();
     assert_eq!(supervisor, Some(0));
-    assert_refused(&fleet.bench(&SHORT).wait(), &["the broker at tls://127.0.0.1:", "cannot be reached"]);
+    let waits = [&SHORT[..], &["--fleet-wait", "1s"]].concat();
+    let refused = fleet.bench(&waits).wait();
+    assert_refused(&refused, &["the broker at tls://127.0.0.1:", "cannot be reached"]);
     fleet.start_broker();
     let ended = until_together(|| fleet.bench(&SHORT).wait());
     assert_eq!(ended.code, Some(0), "{}", ended.error);

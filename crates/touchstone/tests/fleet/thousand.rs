@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use touchstone_fleet::{
-    AgentFacts, AgentState, BEAT_PERIOD, Beat, Clock, Credentials, Fabric, Inbox, Message, Nats, Order,
+    AgentFacts, AgentState, BEAT_PERIOD, Clock, Credentials, Fabric, Heartbeat, Inbox, Message, Nats, Order,
     PROTOCOL, Part, Report, Role,
 };
 use touchstone_load::{Outcome, Plan, Portion, PreparedRun, Progress};
@@ -160,13 +160,13 @@ impl Agent {
         }
     }
 
-    fn beat(&self) -> Beat {
+    fn beat(&self) -> Heartbeat {
         let run_ns = self.mix.as_ref().and_then(|mix| {
             let since_ns = now_ns().checked_sub(mix.start_ns?)?;
             (since_ns < mix.plan.length.as_nanos() as u64).then_some(since_ns)
         });
         let requests = run_ns.unwrap_or_default() * REQUESTS_PER_SECOND / 1_000_000_000;
-        Beat {
+        Heartbeat {
             instance: self.facts.instance.clone(),
             state: if run_ns.is_some() { AgentState::Running } else { AgentState::Idle },
             mix: self.mix.as_ref().map(|mix| (mix.run.clone(), mix.number)),

@@ -56,7 +56,9 @@ fn rules_admit_countries_and_systems() {
              [[site.route]]\npath = \"/dir/\"\ngeoip = {{ allow = [\"US\", \"AS1221\"] }}\n\
              [[site.route]]\npath = \"/alphabet.txt\"\ngeoip = {{}}\n\
              [[site.route]]\npath = \"/named/\"\nallow = [\"{BRITISH}\", \"0.0.0.0/0\"]\n\
-             geoip = {{ allow = [\"US\"] }}\n",
+             geoip = {{ allow = [\"US\"] }}\n\
+             [[site.route]]\npath = \"/where/\"\nwhen = '$geoip_country == \"US\"'\n\
+             respond = {{ status = 410 }}\nheaders = {{ X-Place = \"$geoip_country\" }}\n",
             tree.configuration(SECTIONS)
         ),
     );
@@ -75,11 +77,14 @@ fn rules_admit_countries_and_systems() {
         ("/alphabet.txt", BRITISH, 200),
         // An address that the same route names is not looked up.
         ("/named/x", BRITISH, 404),
+        ("/where/x", AMERICAN, 410),
+        ("/where/x", "10.1.2.3", 404),
         ("/second.txt", "2001:218::1", 200),
     ] {
         for _ in 0..2 {
             let answer = ask(&mut client, path, address, "");
             assert_eq!(answer.status, expected, "{path} from {address}");
+            assert_eq!(answer.field("x-place"), (expected == 410).then_some("US"), "{path} from {address}");
         }
     }
     drop(client);

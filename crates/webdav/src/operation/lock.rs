@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use touchstone_http::hexadecimal;
+
 use super::Reply;
 use crate::call::Call;
 use crate::context::Context;
@@ -130,9 +132,5 @@ fn token() -> Result<String> {
     let mut bytes = [0u8; 16];
     aws_lc_rs::rand::fill(&mut bytes)
         .map_err(|_| Failure::new(500).detail("the system returns no random bytes"))?;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (a, b, c, d, e) = (&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]);
-    Ok(format!("urn:uuid:{a}-{b}-{c}-{d}-{e}"))
+    Ok(format!("urn:uuid:{}", hexadecimal::random_uuid(bytes)))
 }

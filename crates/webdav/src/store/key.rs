@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 use touchstone_files::percent::encode_path;
+use touchstone_http::hexadecimal;
 
 /// Writes a key.
 pub fn serialize<S: Serializer>(key: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -17,14 +18,13 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>
 }
 
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut key = Vec::with_capacity(text.len());
     let mut rest = text;
     while let [byte, after @ ..] = rest {
         rest = after;
         if *byte == b'%' {
             let [high, low, after @ ..] = rest else { return None };
-            key.push(digit(*high)? << 4 | digit(*low)?);
+            key.push(hexadecimal::byte(*high, *low)?);
             rest = after;
         } else {
             key.push(*byte);

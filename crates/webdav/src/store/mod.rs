@@ -34,6 +34,7 @@ pub use key::is_below;
 pub use lock::Lock;
 pub use record::Record;
 pub use tables::{Tables, property_size};
+use touchstone_http::hexadecimal;
 
 /// The state of a tree. All routes and all generations of the configuration that have the tree share it.
 pub struct Store {
@@ -71,8 +72,7 @@ impl WebDavStores {
     pub fn open(&self, directory: &Path, root: &Path) -> io::Result<Arc<Store>> {
         let root = root.canonicalize()?;
         let digest = Sha256::digest(root.as_os_str().as_bytes());
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        let file = directory.join(format!("{name}.journal"));
+        let file = directory.join(format!("{}.journal", hexadecimal::encode(&digest[..16])));
         self.0.of_or(file, |file| {
             let (directory, file) = (directory.to_path_buf(), file.clone());
             Ok(Store { directory, file, journal: Mutex::new(None), locks: AtomicU64::new(0) })

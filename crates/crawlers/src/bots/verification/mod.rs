@@ -76,7 +76,7 @@ pub struct VerifiedBot {
 
 /// A request may have its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct SignatureContext {
     /// The seconds of Unix time.
     pub now_s: u64,
     /// No other machine in between can read or copy a signature.
@@ -85,7 +85,7 @@ pub struct Circumstances {
 
 impl Verifier {
     /// Determines the bot of a request. Waits only for a directory that is not stored.
-    pub async fn verify(&self, message: &Message<'_>, circumstances: Circumstances) -> Outcome {
+    pub async fn verify(&self, message: &Message<'_>, context: SignatureContext) -> Outcome {
         let signatures = match signature::read(message) {
             Ok(signatures) => signatures,
             Err(Problem::Malformed(reason) | Problem::Component(reason)) => {
@@ -96,7 +96,7 @@ impl Verifier {
         let mut worst = Outcome::Unsigned;
         let of_bots = signatures.iter().filter(|signature| signature.tag.as_deref() == Some(TAG));
         for signature in of_bots.take(MOST_VERIFIED) {
-            match self.verify_one(message, signature, circumstances).await {
+            match self.verify_one(message, signature, context).await {
                 verified @ Outcome::Verified(_) => return verified,
                 invalid @ Outcome::Invalid(_) => worst = invalid,
                 other if worst == Outcome::Unsigned => worst = other,
@@ -110,14 +110,14 @@ impl Verifier {
         &self,
         message: &Message<'_>,
         signature: &Signature,
-        circumstances: Circumstances,
+        context: SignatureContext,
     ) -> Outcome {
-        let now_s = circumstances.now_s;
+        let now_s = context.now_s;
         let expires = match self.check_parameters(signature, now_s) {
             Ok(expires) => expires,
             Err(reason) => return Outcome::Invalid(reason),
         };
-        if !circumstances.is_private {
+        if !context.is_private {
             return Outcome::Unverified(
                 "the request arrived without TLS, so that others may have the signature",
             );

@@ -48,7 +48,7 @@ type Fields = Vec<(&'static str, String)>;
 fn verify_at(verifier: &Verifier, target: Target<'_>, fields: &Fields, now_s: u64) -> Outcome {
     let message = Message { start: Start::Request(target), fields, request: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(verifier.verify(&message, Circumstances { now_s, is_private: true }))
+    runtime.block_on(verifier.verify(&message, SignatureContext { now_s, is_private: true }))
 }
 
 fn fields(agent: &str, input: &str, signature: &str) -> Fields {
@@ -294,6 +294,6 @@ fn a_signature_that_others_may_have_seen_proves_nothing() {
     let fields = signer.sign("", "(\"@authority\")", ";created=1000;expires=2000;tag=\"web-bot-auth\"");
     let message = Message { start: Start::Request(target()), fields: &fields, request: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let plain = Circumstances { now_s: 1500, is_private: false };
+    let plain = SignatureContext { now_s: 1500, is_private: false };
     assert!(matches!(runtime.block_on(verifier.verify(&message, plain)), Outcome::Unverified(_)));
 }

@@ -149,6 +149,7 @@ fn view_of<'a>(
         host: request.host.as_deref(),
         fields,
         connection: Some(connection),
+        locator: request.locator.as_deref(),
     }
 }
 

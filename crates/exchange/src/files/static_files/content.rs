@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use touchstone_files::cache::{Prepared, Representation};
 use touchstone_handler::answer::{Answer, BodyPart};
+use touchstone_handler::ranges::RangeSource;
 use touchstone_http::conditional::{
     Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
 };
-use touchstone_http::range::{self, ByteRange, MultipartByteRanges, Ranges};
+use touchstone_http::range::{self, ByteRange, Ranges};
 use touchstone_http::request::{KnownField, Method};
 
 use crate::files::file_request::FileRequest;
@@ -118,7 +119,7 @@ pub fn answer_content(
             let most = request.snapshot.config.limits.ranges;
             match range::parse(ranges, content.length(), most) {
                 Ranges::Ignore => {}
-                Ranges::Unsatisfiable => return unsatisfiable(content.length()),
+                Ranges::Unsatisfiable => return Answer::unsatisfied_range(content.length()),
                 Ranges::Satisfiable(ranges) => return partial(representation, &content, &ranges),
             }
         }
@@ -132,51 +133,19 @@ pub fn answer_content(
     answer
 }
 
-fn unsatisfiable(complete_length: u64) -> Answer {
-    let mut answer = Answer::error(416);
-    answer.fields.extend_from_slice(b"Content-Range: ");
-    range::append_unsatisfied_range(complete_length, &mut answer.fields);
-    answer.fields.extend_from_slice(b"\r\n");
-    answer
-}
-
 /// 206 with one range, or with several as multipart/byteranges (RFC 9110 sections 15.3.7 and 14.6).
 fn partial(representation: &Representation, content: &Content, ranges: &[ByteRange]) -> Answer {
     let mut answer = Answer::new(206);
-    if let [range] = ranges {
-        answer.fields.extend_from_slice(b"Content-Range: ");
-        range::append_content_range(*range, content.length(), &mut answer.fields);
-        answer.fields.extend_from_slice(b"\r\n");
-        answer = answer.field("Content-Type", &representation.content_type).part(content.part(*range));
-    } else {
-        let boundary = boundary(representation);
-        let framing = MultipartByteRanges {
-            content_type: representation.content_type.as_bytes(),
-            complete_length: content.length(),
-            ranges,
-            boundary: boundary.as_bytes(),
-        };
-        answer.fields.extend_from_slice(b"Content-Type: ");
-        framing.append_media_type(&mut answer.fields);
-        answer.fields.extend_from_slice(b"\r\n");
-        for (index, range) in ranges.iter().enumerate() {
-            let mut part_head = Vec::new();
-            framing.append_part_head(index, &mut part_head);
-            answer.body.extend([BodyPart::Bytes(part_head.into()), content.part(*range)]);
-        }
-        let mut closing = Vec::new();
-        framing.append_closing(&mut closing);
-        answer.body.push(BodyPart::Bytes(closing.into()));
+    let source = RangeSource {
+        content_type: representation.content_type.as_bytes(),
+        complete_length: content.length(),
+        key: &representation.etag,
+        part: |range: ByteRange| content.part(range),
+    };
+    answer.add_ranges(source, ranges);
+    if ranges.len() == 1 {
+        answer = answer.field("Content-Type", &representation.content_type);
     }
     representation.write_validators(&mut answer.fields);
     answer.field("Accept-Ranges", "bytes")
-}
-
-/// A boundary that content can contain only if its author has the process's random key.
-fn boundary(representation: &Representation) -> String {
-    use std::hash::{BuildHasher, RandomState};
-    use std::sync::OnceLock;
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    let key = KEY.get_or_init(RandomState::new);
-    format!("{:016x}{:016x}", key.hash_one(&representation.etag), key.hash_one((&representation.etag, 1)))
 }

@@ -55,8 +55,7 @@ impl ServerConnection {
     /// window or more urgent response prevents it.
     ///
     /// `block` must be encoded without a dynamic table, as by
-    /// [`encode_response_block`](super::super::hpack::encode_response_block) or as a
-    /// [`ResponseBlock`](super::super::hpack::ResponseBlock).
+    /// [`encode_response_block`](super::super::hpack::encode_response_block).
     #[inline]
     pub fn respond(
         &mut self,

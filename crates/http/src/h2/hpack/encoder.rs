@@ -1,7 +1,7 @@
 //! Writes blocks (RFC 7541 sections 6 and 7).
 //!
 //! There are two ways. [`encode_response_block`] uses only the static table and literals. Its result is valid
-//! on every connection and at any time, so a cached answer is encoded once, as a [`ResponseBlock`].
+//! on every connection and at any time, so a cached answer is encoded once.
 //! [`Encoder`] also keeps a dynamic table. Its blocks become shorter with each answer, but they belong to one
 //! connection and must be sent in the order in which they were encoded.
 //!
@@ -40,57 +40,6 @@ pub fn encode_fields_block<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [
                 encode_without_table(known, name, value, out);
             }
         });
-    }
-}
-
-/// The block of a response that is sent many times. Its date can be replaced.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ResponseBlock {
-    bytes: Vec<u8>,
-    /// The position of the 29 bytes of the date.
-    date_start: Option<usize>,
-}
-
-impl ResponseBlock {
-    /// The length of an IMF-fixdate (RFC 9110 section 5.6.7).
-    pub const DATE_BYTES: usize = 29;
-
-    /// Encodes the block. A field `date` whose value has 29 bytes is written without Huffman code, so that
-    /// [`ResponseBlock::set_date`] can replace it.
-    pub fn new<'a>(status: u16, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> ResponseBlock {
-        let mut block = ResponseBlock::default();
-        encode_without_table(KnownName::Status, b":status", &status_text(status), &mut block.bytes);
-        for (name, value) in fields {
-            with_lower_case(name, |name, known| {
-                if known == KnownName::Date && value.len() == ResponseBlock::DATE_BYTES {
-                    encode_name(known, name, LITERAL_WITHOUT_INDEXING, &mut block.bytes);
-                    integer::encode(value.len(), 7, 0, &mut block.bytes);
-                    block.date_start = Some(block.bytes.len());
-                    block.bytes.extend_from_slice(value);
-                } else if !known.is_connection_specific() {
-                    encode_without_table(known, name, value, &mut block.bytes);
-                }
-            });
-        }
-        block
-    }
-
-    /// The block.
-    #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The position of the date in [`ResponseBlock::bytes`], if the response has one.
-    pub fn date_range(&self) -> Option<std::ops::Range<usize>> {
-        self.date_start.map(|start| start..start + ResponseBlock::DATE_BYTES)
-    }
-
-    /// Replaces the date.
-    pub fn set_date(&mut self, date: &[u8; ResponseBlock::DATE_BYTES]) {
-        if let Some(place) = self.date_range().and_then(|range| self.bytes.get_mut(range)) {
-            place.copy_from_slice(date);
-        }
     }
 }
 

@@ -7,8 +7,7 @@
 //! - [`decoder`] reads blocks into a [`FieldList`], one growing buffer for all fields of all requests, so
 //!   that reading allocates nothing once the buffer has its size.
 //! - [`encoder`] writes blocks: with the connection's own table ([`Encoder`]), or without any table
-//!   ([`encode_response_block`], [`ResponseBlock`]), so that a block can be made once and sent on every
-//!   connection.
+//!   ([`encode_response_block`]), so that a block can be made once and sent on every connection.
 //!
 //! This module does not depend on streams or well-formed requests; a client can use it unchanged.
 
@@ -28,7 +27,7 @@ mod rfc7541_examples;
 mod tests;
 
 pub use decoder::{DecodedBlock, Decoder};
-pub use encoder::{Encoder, ResponseBlock, encode_fields_block, encode_response_block};
+pub use encoder::{Encoder, encode_fields_block, encode_response_block};
 pub use field_list::{Field, FieldList, Span};
 pub use known_name::KnownName;
 

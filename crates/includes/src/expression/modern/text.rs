@@ -2,7 +2,6 @@
 //! strings.
 
 use super::parser::{Operand, Parser};
-use crate::encoding::hexadecimal;
 use crate::expression::functions::Function;
 use crate::expression::lexer::Token;
 use crate::expression::request_variable::RequestVariable;
@@ -96,7 +95,9 @@ impl Parser<'_> {
             b'8' | b'9' => return Err("8 and 9 are not octal digits".to_owned()),
             b'x' if digits(2, u8::is_ascii_hexdigit) > 0 => {
                 let length = digits(2, u8::is_ascii_hexdigit);
-                let value = rest[1..=length].iter().filter_map(|&digit| hexadecimal(digit));
+                let value = rest[1..=length]
+                    .iter()
+                    .filter_map(|&digit| char::from(digit).to_digit(16).map(|digit| digit as u8));
                 (value.fold(0, |value, digit| value << 4 | digit), 1 + length)
             }
             b'n' => (b'\n', 1),

@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{
+    Handled, Handler, ImmediateAnswer, Interface, Level, LocalBoxFuture, Server,
+};
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::Method;
 
@@ -90,7 +92,7 @@ pub struct Gateway<P> {
 }
 
 impl<P: ProgramProtocol> Handler for Gateway<P> {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+    fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         Box::pin(async move { self.answer(request).await })
     }
 

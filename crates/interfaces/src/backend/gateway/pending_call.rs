@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Handled, OnCore, PendingCall};
+use touchstone_handler::handler::{Handled, LocalBoxFuture, PendingCall};
 use touchstone_handler::request::{PlainGet, Request};
 
 use super::Gateway;
@@ -130,7 +130,7 @@ impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
         Poll::Ready(())
     }
 
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let gateway = self.gateway.clone();
         Box::pin(async move { gateway.continue_request(*self, request).await })
     }

@@ -1,29 +1,8 @@
 //! Objects of Python that every request needs, made once.
 
-use std::ffi::CStr;
+use crate::worker::names::interned_names;
 
-use crate::api::{Gil, Object, PythonException};
-
-macro_rules! names {
-    ($($field:ident = $text:literal;)*) => {
-        /// Texts that are the same objects for all requests.
-        pub struct Names {
-            $(pub $field: Object,)*
-        }
-
-        impl Names {
-            /// Makes them.
-            pub fn new(gil: Gil) -> Result<Names, PythonException> {
-                const fn text(text: &CStr) -> &CStr {
-                    text
-                }
-                Ok(Names { $($field: gil.interned(text($text))?,)* })
-            }
-        }
-    };
-}
-
-names! {
+interned_names! {
     kind = c"type";
     http = c"http";
     websocket = c"websocket";

@@ -29,7 +29,7 @@ use unnoted::{ExchangedRequest, UnnotedAnswer};
 use waiting::ClientWaits;
 
 use super::Connection;
-use crate::stream_head::{empty_received_head, head_of, without_switch};
+use crate::stream_head::{answer_fields, empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::header_blocks::{encode_fields, field_lines};
 use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
@@ -367,13 +367,8 @@ impl Http2 {
         let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
         without_switch(&mut answer, is_tunnel);
         let framing = answer.framing(head.method == Method::Head, true);
-        let length = answer.content_length(framing);
-        let length_text = length.unwrap_or_default().to_string();
-        let own: [(&[u8], &[u8]); 2] =
-            [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
-        let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
-        let fields = own.into_iter().chain(split_fields(&answer.fields)).chain(length_field);
-        let block = encode_fields(answer.status, fields);
+        let length = answer.content_length(framing).map(|length| length.to_string());
+        let block = encode_fields(answer.status, answer_fields(&answer, &date.text, length.as_deref()));
         let streams = matches!(answer.body.last(), Some(BodyPart::Stream { .. }));
         let body = match answer.body_length() {
             _ if framing == Framing::None || head.method == Method::Head => Body::Empty,

@@ -39,7 +39,7 @@ use touchstone_telemetry::Telemetry;
 use upgrade::Upgrade;
 
 use crate::http3;
-use crate::process::core_loop::{CoreOrder, Departure};
+use crate::process::core_loop::{CoreOrder, Drain};
 use crate::process::datagram_sockets::DatagramSockets;
 use crate::process::listening::Listening;
 use crate::process::operator_view::OperatorView;
@@ -248,7 +248,7 @@ impl Running {
             control.remove();
         }
         self.parts.listening.remove_files(&[]);
-        self.order_to_drain(Departure { left: Arc::from([]), patient: false });
+        self.order_to_drain(Drain { left: Arc::from([]), patient: false });
         let file = self.parts.pid_file.take();
         let result = self.finish();
         if let Some(file) = file {
@@ -259,7 +259,7 @@ impl Running {
 
     /// Orders every core to drain. Closes the sockets that this thread holds, so that only the cores hold
     /// them.
-    fn order_to_drain(&mut self, departure: Departure) {
+    fn order_to_drain(&mut self, departure: Drain) {
         self.parts.metrics.begin_drain();
         self.parts.listening = Listening::default();
         self.parts.datagrams = DatagramSockets::inheriting(1, Vec::new());

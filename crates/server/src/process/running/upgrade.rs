@@ -10,7 +10,7 @@ use touchstone_lifecycle::handover::{ReadyNotice, Successor, own_program};
 use touchstone_lifecycle::systemd::Notice;
 
 use super::{Event, Running};
-use crate::process::core_loop::{CoreOrder, Departure};
+use crate::process::core_loop::{CoreOrder, Drain};
 
 /// A new process that is starting.
 pub struct Upgrade {
@@ -103,7 +103,7 @@ impl Running {
         self.parts.pid_file = None;
         self.parts.admin.end();
         self.parts.listening.remove_files(&ready.taken);
-        self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
+        self.order_to_drain(Drain { left: ready.taken.clone().into(), patient: true });
         // If the new process has ended by now, its own log contains the reason.
         let _ = successor.go();
         for reply in replies {

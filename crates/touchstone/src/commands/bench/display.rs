@@ -214,7 +214,7 @@ fn finished_line(place: &str, mix: &MixResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use touchstone_lab_run::monitor::Latest;
+    use touchstone_lab_run::monitor::LatestFigures;
 
     #[test]
     fn progress_lines_say_where_and_how_fast() {
@@ -233,7 +233,7 @@ mod tests {
             errors: 3,
             bytes_per_second: 0.0,
             latency_ns: None,
-            monitor: Latest::default(),
+            monitor: LatestFigures::default(),
             elapsed_s: 1.0,
             length_s: 5.0,
             ramp_up_s: 1.0,

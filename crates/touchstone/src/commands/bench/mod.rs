@@ -272,7 +272,8 @@ fn with_fleet(
     deployment
         .iter()
         .for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_description()));
-    let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
+    let mut report = |line: &str| eprintln!("touchstone bench: {line}");
+    let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt, &mut report);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);
     drop(controller);

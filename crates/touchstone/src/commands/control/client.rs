@@ -1,6 +1,6 @@
 //! Requests of `touchstone control` to the admin listener of a server.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use touchstone_client::blocking::read_answer;
 use touchstone_config::{AdminListen, load_file};
 
 use super::ServerOptions;
@@ -114,30 +115,30 @@ impl Client {
         }
         text.push_str("\r\n");
         text.push_str(sent.body.as_deref().unwrap_or_default());
-        let answer = self
-            .exchange(text.as_bytes())
-            .map_err(|error| format!("{}: {error}; is the server running?", self.listen))?;
-        parse(&answer).ok_or_else(|| format!("{}: the answer is not one of a control API", self.listen))
+        self.exchange(text.as_bytes()).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                format!("{}: the answer is not one of a control API: {error}", self.listen)
+            }
+            _ => format!("{}: {error}; is the server running?", self.listen),
+        })
     }
 
-    fn exchange(&self, request: &[u8]) -> std::io::Result<Vec<u8>> {
-        let mut answer = Vec::new();
+    fn exchange(&self, request: &[u8]) -> io::Result<Reply> {
         match &self.listen {
             AdminListen::Unix(path) => {
                 let mut stream = UnixStream::connect(path)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.write_all(request)?;
-                stream.take(MOST_BYTES).read_to_end(&mut answer)?;
+                read_reply(&mut stream)
             }
             AdminListen::Tcp(address) => {
                 let mut stream = TcpStream::connect(address)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.write_all(request)?;
-                stream.take(MOST_BYTES).read_to_end(&mut answer)?;
+                read_reply(&mut stream)
             }
-            AdminListen::Off => {}
+            AdminListen::Off => Err(io::ErrorKind::NotConnected.into()),
         }
-        Ok(answer)
     }
 }
 
@@ -150,20 +151,15 @@ fn listen_of(text: &str) -> Result<AdminListen, String> {
     }
 }
 
-fn parse(answer: &[u8]) -> Option<Reply> {
-    let text = std::str::from_utf8(answer).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let mut lines = head.lines();
-    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-    let tag = lines.find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("etag").then(|| value.trim().to_string())
-    });
-    let body = match body.trim() {
+fn read_reply(stream: &mut impl Read) -> io::Result<Reply> {
+    let mut body = Vec::new();
+    let head = read_answer(stream, MOST_BYTES, &mut body)?;
+    let body = match String::from_utf8_lossy(&body).trim() {
         "" => Value::Null,
         text => serde_json::from_str(text).unwrap_or_else(|_| serde_json::json!({ "error": text })),
     };
-    Some(Reply { status, tag, body })
+    let tag = head.field(b"etag").map(|tag| String::from_utf8_lossy(tag).into_owned());
+    Ok(Reply { status: head.status, tag, body })
 }
 
 #[cfg(test)]
@@ -172,6 +168,7 @@ mod tests {
 
     #[test]
     fn answers_and_addresses() {
+        let parse = |mut answer: &[u8]| read_reply(&mut answer).ok();
         let reply =
             parse(b"HTTP/1.1 412 Precondition Failed\r\nETag: \"a\"\r\n\r\n{\"error\": \"x\"}").unwrap();
         assert_eq!(

@@ -233,7 +233,8 @@ fn broker(arguments: &OneFleet) -> Result<Exit, String> {
 }
 
 fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
-    Visitor::open(&FleetFile::directory(&fleet.fleet)).map_err(|error| error.to_string())
+    let mut report = |line: &str| eprintln!("touchstone fleet: {line}");
+    Visitor::open(&FleetFile::directory(&fleet.fleet), &mut report).map_err(|error| error.to_string())
 }
 
 /// The exit code states whether all agents are present.

@@ -8,17 +8,17 @@ use touchstone_lab::result::FleetUse;
 use touchstone_lab_run::bench::{LoadGenerator, OneMachine};
 
 /// The maker of the load.
-pub(super) enum Maker {
+pub(super) enum LoadSource {
     /// This machine.
     Own(OneMachine),
     /// A fleet, and the processes started for it.
     Fleet(Box<Controller>, Option<Box<Deployment>>),
 }
 
-impl Maker {
+impl LoadSource {
     /// Takes over the fleet that the arguments name, if any.
-    pub(super) fn of(arguments: &Arguments, interrupt: &AtomicBool) -> Result<Maker, String> {
-        let Some(word) = &arguments.fleet else { return Ok(Maker::Own(OneMachine)) };
+    pub(super) fn of(arguments: &Arguments, interrupt: &AtomicBool) -> Result<LoadSource, String> {
+        let Some(word) = &arguments.fleet else { return Ok(LoadSource::Own(OneMachine)) };
         let directory = FleetFile::directory(word);
         let options = ControllerOptions {
             wait: arguments.fleet_wait,
@@ -29,20 +29,24 @@ impl Maker {
         deployment
             .iter()
             .for_each(|deployment| eprintln!("touchstone load: {}", deployment.broker_description()));
-        let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt);
-        Ok(Maker::Fleet(Box::new(controller.map_err(|error| error.to_string())?), deployment.map(Box::new)))
+        let mut report = |line: &str| eprintln!("touchstone load: {line}");
+        let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt, &mut report);
+        Ok(LoadSource::Fleet(
+            Box::new(controller.map_err(|error| error.to_string())?),
+            deployment.map(Box::new),
+        ))
     }
 
     pub(super) fn generator(&self) -> &dyn LoadGenerator {
         match self {
-            Maker::Own(own) => own,
-            Maker::Fleet(controller, _) => &**controller,
+            LoadSource::Own(own) => own,
+            LoadSource::Fleet(controller, _) => &**controller,
         }
     }
 
     /// Ends the started processes, and prints which results are left on agents' disks.
     pub(super) fn end(self) {
-        let Maker::Fleet(controller, deployment) = self else { return };
+        let LoadSource::Fleet(controller, deployment) = self else { return };
         drop(controller);
         let left = deployment.map(|deployment| deployment.end()).unwrap_or_default();
         left.iter().for_each(|line| eprintln!("touchstone load: {line}"));

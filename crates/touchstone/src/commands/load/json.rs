@@ -4,8 +4,8 @@ use super::Finished;
 use serde_json::{Value, json};
 use touchstone_load::{
     Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason,
-    Interval, MessagesOutcome, Outcome, Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread,
-    TimeSummary, Verdict, WebSocketsOutcome,
+    Interval, MessagesOutcome, Outcome, Plan, PlannedRequest, StageOutcome, TimeSpread, TimeSummary, Verdict,
+    WebSocketsOutcome,
 };
 
 /// The output of `touchstone load --json`.
@@ -48,7 +48,7 @@ pub(super) fn of(finished: &Finished) -> Value {
         "littles_law_clients": outcome.implied_clients(plan.think_time),
         "intervals": outcome.intervals.iter().map(interval).collect::<Vec<_>>(),
         "engine": engine(outcome),
-        "saturated": outcome.saturation != Saturation::Clear,
+        "saturated": !outcome.saturation.is_clear(),
         "interrupted": outcome.interrupted,
         "warnings": outcome.warnings,
     });
@@ -269,10 +269,7 @@ fn engine(outcome: &Outcome) -> Value {
         "us_per_request": outcome.engine_us_per_request(),
         "busiest_thread": outcome.engine.busiest_thread,
         "longest_waiting_thread": outcome.engine.longest_waiting_thread,
-        "saturation": match &outcome.saturation {
-            Saturation::Clear => None,
-            Saturation::Saturated(sign) => Some(sign),
-        },
+        "saturation": outcome.saturation.text(),
     })
 }
 

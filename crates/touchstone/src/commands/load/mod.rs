@@ -15,7 +15,7 @@ mod values;
 use super::bench::duration;
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
-use fleet::Maker;
+use fleet::LoadSource;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -487,7 +487,7 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
-    let maker = match Maker::of(&arguments, &interrupt) {
+    let maker = match LoadSource::of(&arguments, &interrupt) {
         Ok(maker) => maker,
         Err(message) => return refuse(&message),
     };

@@ -96,7 +96,7 @@ pub(super) fn markdown(finished: &Finished) -> String {
             );
         }
     }
-    if let touchstone_load::Saturation::Saturated(sign) = &outcome.saturation {
+    if let Some(sign) = outcome.saturation.text() {
         text += &format!("\n> The figures are a lower bound: {sign}.\n");
     }
     text + "\n"

@@ -3,8 +3,8 @@
 use super::Finished;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
-    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, Saturation,
-    TimeSpread, TimeSummary,
+    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, TimeSpread,
+    TimeSummary,
 };
 
 /// The most reasons of errors that are printed.
@@ -291,12 +291,12 @@ fn engine(outcome: &Outcome) -> String {
         Some(us) => format!("{} us of processor time for each request", significant(us)),
         None => "no request ended".to_string(),
     };
-    let verdict = match &outcome.saturation {
+    let verdict = match outcome.saturation.text() {
         _ if outcome.total_requests + outcome.statuses.len() as u64 == 0 => {
             "There was no answer: these are no figures of a server.".to_string()
         }
-        Saturation::Clear => "The engine had room: the figures are the server's.".to_string(),
-        Saturation::Saturated(sign) => format!("The figures are a lower bound: {sign}."),
+        None => "The engine had room: the figures are the server's.".to_string(),
+        Some(sign) => format!("The figures are a lower bound: {sign}."),
     };
     let waiting = match outcome.engine.longest_waiting_thread {
         waiting if waiting >= 0.01 => format!(", waiting {}", percent(waiting)),

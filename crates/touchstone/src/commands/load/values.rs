@@ -4,6 +4,7 @@ use super::StageList;
 use crate::commands::bench::duration;
 use std::ops::RangeInclusive;
 use std::time::Duration;
+use touchstone_http::hexadecimal;
 use touchstone_load::{MessageForm, Stage, TimeSpread, TlsVersions};
 
 /// A number of bytes.
@@ -147,16 +148,9 @@ pub(super) struct Sha256Sum(pub(super) [u8; 32]);
 
 /// Reads 64 hexadecimal digits.
 pub(super) fn sha256(text: &str) -> Result<Sha256Sum, String> {
-    let mut sum = [0; 32];
-    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex {
-        return Err("a SHA-256 is written as 64 hexadecimal digits".to_string());
-    }
-    for (byte, digits) in sum.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
-        *byte = digit(digits[0]) << 4 | digit(digits[1]);
-    }
-    Ok(Sha256Sum(sum))
+    let bytes = hexadecimal::decode(text).filter(|_| text.len() == 64);
+    let sum = bytes.and_then(|bytes| bytes.try_into().ok()).map(Sha256Sum);
+    sum.ok_or_else(|| "a SHA-256 is written as 64 hexadecimal digits".to_string())
 }
 
 #[cfg(test)]
