@@ -5,11 +5,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::Level;
-use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_handler::trace::{ActiveSpan, RequestTrace};
 use touchstone_http::request::Method;
@@ -21,7 +18,7 @@ use super::forwarded;
 use super::group::Group;
 use super::http2_connection::Http2Connection;
 use super::http3_connection::Http3Connection;
-use super::origin::NewConnection;
+use super::origin::{NewConnection, RequestGuard};
 use super::origin_attempt::OriginAttempt;
 use super::proxy_header;
 use super::request_body::RequestBody;
@@ -52,6 +49,18 @@ struct Call {
     trace: Option<Rc<RequestTrace>>,
 }
 
+/// A request that was passed to an origin before its attempts begin, see [`pending_get`](super::pending_get).
+pub struct StartedAttempt {
+    /// The origin.
+    pub index: usize,
+    /// Counts the attempt.
+    pub guard: RequestGuard,
+    /// The connection that the request was sent on, if it was sent.
+    pub connection: Option<Connection>,
+    /// When it was sent.
+    pub began: Instant,
+}
+
 /// A connection for a request.
 enum RequestConnection {
     Http1(Box<Connection>),
@@ -68,12 +77,26 @@ impl RequestConnection {
             RequestConnection::Http3(_) => "3",
         }
     }
+
+    /// Sends the request and returns the answer when the response's head has arrived.
+    async fn call(
+        self,
+        attempt: OriginAttempt,
+        outbound: &Rc<OutboundRequest>,
+        body: &Rc<RequestBody>,
+    ) -> Result<Answer, Failure> {
+        match self {
+            RequestConnection::Http1(connection) => http1::call(attempt, *connection, outbound, body).await,
+            RequestConnection::Http2(session) => http2::call(attempt, session, outbound, body).await,
+            RequestConnection::Http3(session) => http3::call(attempt, session, outbound, body).await,
+        }
+    }
 }
 
-/// Answers a request through the origins of a group.
-pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
+/// Answers a request through the origins of a group. `started`: its first attempt has begun.
+pub async fn answer(group: Rc<Group>, mut request: Request, started: Option<StartedAttempt>) -> Answer {
     let settings = group.settings();
-    if forwarded::is_in_loop(&settings.forward, &request) {
+    if forwarded::client_of(&request).is_in_loop(&settings.forward) {
         let message = format!("{}: the address of an origin leads back to this server", log_name(&request));
         group.server.log(Level::Warning, "request loop", &message);
         return Answer::error(508);
@@ -88,7 +111,8 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
     if grpc::is_call(&request, settings.version) {
         request.body.lift_limit();
     }
-    let body = std::mem::replace(&mut request.body, Receiver::of(Bytes::new()));
+    let began = started.as_ref().map_or_else(Instant::now, |started| started.began);
+    let body = request.take_body();
     let call = Call {
         outbound: Rc::new(outbound),
         body: Rc::new(RequestBody::new(body)),
@@ -100,12 +124,12 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         proxy_header: settings.proxy_header.map_or(Vec::new(), |version| {
             proxy_header::header(version, request.internet_client().map(|client| (client, request.server)))
         }),
-        deadline: settings.times.total.map(|total| tokio::time::Instant::now() + total),
+        deadline: settings.times.total.map(|total| tokio::time::Instant::from(began) + total),
         log_name: log_name(&request),
         trace: request.trace.clone().filter(|trace| trace.is_sampled()),
     };
     drop(request);
-    let attempts = try_origins(&group, &call);
+    let attempts = try_origins(&group, &call, started);
     let result = match (call.deadline, settings.times.total) {
         (Some(deadline), Some(total)) => match tokio::time::timeout_at(deadline, attempts).await {
             Ok(result) => result,
@@ -131,19 +155,37 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
 }
 
 /// Tries the origins one after another.
-async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> {
+async fn try_origins(
+    group: &Rc<Group>,
+    call: &Call,
+    mut started: Option<StartedAttempt>,
+) -> Result<Answer, Failure> {
     let (settings, shared) = (group.settings(), &group.shared);
     if settings.buffered_request_bytes > 0 && !call.outbound.has_no_body() && !call.outbound.is_upgrade() {
         call.body.buffer_up_to(settings.buffered_request_bytes).await.map_err(Failure::RequestBody)?;
     }
-    shared.budget.earn(&settings.retry);
+    if started.is_none() {
+        shared.budget.earn(&settings.retry);
+    }
     let mut tried = Vec::new();
     let mut attempts = 0;
     let mut last = None;
-    while let Some(index) = group.choose(&tried, call.session_origin, call.hash) {
+    loop {
+        let started = started.take();
+        let chosen = match &started {
+            Some(started) => Some(started.index),
+            None => group.choose(&tried, call.session_origin, call.hash),
+        };
+        let Some(index) = chosen else { break };
         let member = group.member(index);
         tried.push(index);
-        let Some(guard) = member.origin.begin(settings.most_requests) else {
+        let (guard, sent) = match started {
+            Some(StartedAttempt { guard, connection, began, .. }) => {
+                (Some(guard), connection.map(|connection| (connection, began)))
+            }
+            None => (member.origin.begin(settings.most_requests), None),
+        };
+        let Some(guard) = guard else {
             let failure = Failure::Full("the limit of requests in progress is reached");
             group.record_failure(index, &failure);
             last = Some(failure);
@@ -154,11 +196,12 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
         }
         attempts += 1;
         member.counts.attempts.fetch_add(1, Relaxed);
-        let began = Instant::now();
+        let began = sent.as_ref().map_or_else(Instant::now, |(_, began)| *began);
         let origin_attempt = OriginAttempt::new(group.clone(), index, guard, call.deadline);
         let result = match &call.trace {
-            None => attempt(origin_attempt, call, &call.outbound, &mut None).await,
-            // Boxed, so that futures without a trace are smaller.
+            None => attempt(origin_attempt, call, &call.outbound, sent, &mut None).await,
+            // Boxed, so that futures without a trace are smaller. The outbound request has its own field of
+            // the trace, so it is not one that was sent before.
             Some(trace) => Box::pin(traced_attempt(trace, origin_attempt, call, attempts)).await,
         };
         let failure = match result {
@@ -208,35 +251,37 @@ async fn traced_attempt(
         Some(span) => Rc::new(call.outbound.with_trace_parent(&span.inside())),
         None => call.outbound.clone(),
     };
-    let result = attempt(origin_attempt, call, &outbound, &mut span).await;
+    let result = attempt(origin_attempt, call, &outbound, None, &mut span).await;
     span::finish(span, &result);
     result
 }
 
-/// Sends a request to one origin: on idle connections, and on a new one if those were closed.
+/// Sends a request to one origin: on idle connections, and on a new one if those were closed. `sent`: the idle
+/// connection on which the request was sent before, and when.
 async fn attempt(
     origin_attempt: OriginAttempt,
     call: &Call,
     outbound: &Rc<OutboundRequest>,
+    mut sent: Option<(Connection, Instant)>,
     span: &mut Option<ActiveSpan>,
 ) -> Result<Answer, Failure> {
     let mut origin_attempt = origin_attempt;
     for stale in 0.. {
-        let began = span.is_some().then(Instant::now);
-        let (connection, is_reused) = get_connection(&origin_attempt, call, stale >= MOST_STALE).await?;
-        if let (Some(span), Some(began)) = (&mut *span, began) {
-            span::note_connection(span, is_reused, connection.version(), began.elapsed());
-        }
         let (group, index) = (origin_attempt.group().clone(), origin_attempt.index());
-        let result = match connection {
-            RequestConnection::Http1(connection) => {
-                http1::call(origin_attempt, *connection, outbound, &call.body).await
+        let (result, is_reused) = match sent.take() {
+            Some((connection, sent_at)) => {
+                let called =
+                    http1::continue_call(origin_attempt, connection, sent_at, outbound, &call.body).await;
+                (called, true)
             }
-            RequestConnection::Http2(session) => {
-                http2::call(origin_attempt, session, outbound, &call.body).await
-            }
-            RequestConnection::Http3(session) => {
-                http3::call(origin_attempt, session, outbound, &call.body).await
+            None => {
+                let began = span.is_some().then(Instant::now);
+                let (connection, is_reused) =
+                    get_connection(&origin_attempt, call, stale >= MOST_STALE).await?;
+                if let (Some(span), Some(began)) = (&mut *span, began) {
+                    span::note_connection(span, is_reused, connection.version(), began.elapsed());
+                }
+                (connection.call(origin_attempt, outbound, &call.body).await, is_reused)
             }
         };
         // RFC 9112 section 9.3.1: the origin may close an idle connection while the next request is sent.

@@ -163,10 +163,20 @@ impl SharedConnections {
         grant.map_err(|_| "no connection became available in time")
     }
 
+    /// An idle connection of this core. Those of other cores are not taken: one that has just moved here does
+    /// not accept bytes before the event loop has looked at it.
+    pub fn take_own_idle(&self, core: usize) -> Option<Connection> {
+        self.take_idle_of(core, 1)
+    }
+
     fn take_idle(&self, core: usize) -> Option<Connection> {
-        let count = self.pools.len();
-        for step in 0..count {
-            let pool = &self.pools[(core + step) % count];
+        self.take_idle_of(core, self.pools.len())
+    }
+
+    /// An idle connection of this many cores, this one first.
+    fn take_idle_of(&self, core: usize, cores: usize) -> Option<Connection> {
+        for step in 0..cores {
+            let pool = &self.pools[(core + step) % self.pools.len()];
             loop {
                 // The most recently used one, so that the others can reach their timeout.
                 let Some(idle) = lock(pool).pop_back() else { break };

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use touchstone_handler::interim::TakesInterim;
-use touchstone_handler::request::{Protocol, Request};
+use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_handler::trace::RequestTrace;
 use touchstone_http::date::{format_imf_fixdate, parse_http_date};
 use touchstone_http::forged_fields;
@@ -15,7 +15,7 @@ use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
 
-use super::forwarded::{self, OWN_FIELDS};
+use super::forwarded::{self, ClientFacts, Forward, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
 use touchstone_upstream::{HashBy, hash};
@@ -73,27 +73,8 @@ impl OutboundRequest {
             prefix => target.slice_ref(target.strip_prefix(prefix)?),
         };
         let mut lines = Vec::with_capacity(512);
-        let connection: Vec<&[u8]> = request.received.values("connection").collect();
-        let is_removed = |name: &[u8]| {
-            settings.forward.remove.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
-                || settings.forward.set.iter().any(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes()))
-        };
-        let has_max_forwards = max_forwards(request).is_some();
-        for (name, value) in request.received.fields() {
-            let is_dropped = has_max_forwards && name.eq_ignore_ascii_case(b"max-forwards")
-                || is_one_of(name, &CONNECTION_FIELDS)
-                || is_one_of(name, &REPLACED_FIELDS)
-                || is_one_of(name, &OWN_FIELDS);
-            if !is_dropped && !connection.iter().any(|list| list_contains(list, name)) && !is_removed(name) {
-                for piece in [name, b": ", value, b"\r\n"] {
-                    lines.extend_from_slice(piece);
-                }
-            }
-        }
-        if let Some(left) = max_forwards(request) {
-            lines.extend_from_slice(format!("Max-Forwards: {}\r\n", left.saturating_sub(1)).as_bytes());
-        }
-        forwarded::append_lines(&settings.forward, request, &mut lines);
+        append_request_lines(settings, &forwarded::client_of(request), max_forwards(request), &mut lines);
+        forwarded::append_set_lines(&settings.forward, request, &mut lines);
         // Upgrade in a request with a body is ignored (RFC 9110 section 7.8).
         let upgrade = match requests_upgrade(request) && request.body_length() == Some(0) {
             true => allowed_protocols(&settings.forward.upgrades, request).join(&b", "[..]),
@@ -230,6 +211,72 @@ impl OutboundRequest {
         add(&[b"\r\n"]);
         head
     }
+}
+
+/// Appends the field lines of a request that are forwarded, and those that describe its client.
+fn append_request_lines<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone>(
+    settings: &ProxySettings,
+    client: &ClientFacts<'a, F>,
+    max_forwards: Option<u64>,
+    lines: &mut Vec<u8>,
+) {
+    let rules = &settings.forward;
+    let is_removed = |name: &[u8]| {
+        rules.remove.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+            || rules.set.iter().any(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes()))
+    };
+    let connection: Vec<&[u8]> = client.values("connection").collect();
+    for (name, value) in client.fields.clone() {
+        let is_dropped = max_forwards.is_some() && name.eq_ignore_ascii_case(b"max-forwards")
+            || is_one_of(name, &CONNECTION_FIELDS)
+            || is_one_of(name, &REPLACED_FIELDS)
+            || is_one_of(name, &OWN_FIELDS);
+        if !is_dropped && !connection.iter().any(|list| list_contains(list, name)) && !is_removed(name) {
+            push_line(name, value, lines);
+        }
+    }
+    if let Some(left) = max_forwards {
+        lines.extend_from_slice(format!("Max-Forwards: {}\r\n", left.saturating_sub(1)).as_bytes());
+    }
+    client.append_lines(rules, lines);
+}
+
+/// Whether [`append_plain_get`] can append requests with these settings.
+pub fn can_append_plain_gets(settings: &ProxySettings) -> bool {
+    settings.forward.set.is_empty()
+}
+
+/// Appends the whole head of a plain GET in HTTP/1.1, the same bytes as [`OutboundRequest::http1_head`].
+/// Returns false, and may have appended a part of the head, if the request needs the longer way: it is in a
+/// loop, its path lacks the prefix that must be removed, or its head depends on more than its fields.
+pub fn append_plain_get(
+    settings: &ProxySettings,
+    origin: &OriginUrl,
+    get: &PlainGet<'_>,
+    head: &mut Vec<u8>,
+) -> bool {
+    let rules = &settings.forward;
+    let appends = rules.x_forwarded == Forward::Append || rules.forwarded == Forward::Append;
+    let client = forwarded::client_of_plain_get(get);
+    let has = |name: &'static str| client.values(name).next().is_some();
+    // The address of a trusted proxy is not known here.
+    let needs_proxy_address = appends && get.is_from_trusted_proxy;
+    if needs_proxy_address || has("te") || has("content-length") || client.is_in_loop(rules) {
+        return false;
+    }
+    let Some(target) = get.target.strip_prefix(settings.strip_prefix.as_slice()) else { return false };
+    let slash: &[u8] = if target.starts_with(b"/") { b"" } else { b"/" };
+    let host = match (settings.host, get.host) {
+        (HostField::Client, Some(host)) => host,
+        _ => origin.authority.as_bytes(),
+    };
+    let path = [b"GET ", origin.base_path.as_bytes(), slash, target];
+    for piece in path.into_iter().chain([b" HTTP/1.1\r\nHost: ", host, b"\r\n"]) {
+        head.extend_from_slice(piece);
+    }
+    append_request_lines(settings, &client, None, head);
+    head.extend_from_slice(b"\r\n");
+    true
 }
 
 /// The hash of the part of a request that chooses its origin; `None` if the request lacks that part.

@@ -11,7 +11,7 @@ use touchstone_expression::text::field_value;
 use touchstone_http::grammar::{list_members, token_length};
 use touchstone_http::request_view::UNIX_CLIENT;
 
-use touchstone_handler::request::{Protocol, Request};
+use touchstone_handler::request::{PlainGet, Protocol, Request};
 
 /// The treatment of a field that previous proxies may have set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,77 +48,145 @@ const MOST_PASSES: usize = 10;
 pub const OWN_FIELDS: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// Whether a request is in a loop: it has passed this server too many times, according to `Via`.
-pub fn is_in_loop(rules: &ForwardRules, request: &Request) -> bool {
-    if rules.via.is_empty() {
-        return false;
-    }
-    let is_own = |member: &&[u8]| member.split(|byte| *byte == b' ').nth(1) == Some(rules.via.as_bytes());
-    let passes: usize =
-        request.received.values("via").map(|value| list_members(value).filter(is_own).count()).sum();
-    passes >= MOST_PASSES
+/// What is known about the client of a request, and the fields that it sent.
+pub struct ClientFacts<'a, F> {
+    /// The fields, in order.
+    pub fields: F,
+    /// The address of the client behind trusted proxies.
+    client: Option<IpAddr>,
+    /// Whether a trusted proxy forwarded the request.
+    is_from_trusted_proxy: bool,
+    /// The address of that proxy. The peer of a unix socket has none.
+    proxy: Option<IpAddr>,
+    /// Whether the client uses HTTPS, to this server or to the proxy.
+    is_https: bool,
+    /// Whether the connection to this server uses TLS.
+    is_tls: bool,
+    host: Option<&'a [u8]>,
+    protocol: Protocol,
 }
 
-/// Appends the field lines.
-pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>) {
-    let client = request.internet_client().map(|client| client.ip().to_canonical());
-    // A received field is used only if it comes from a trusted proxy, whose address is then appended to the
-    // list. The peer of a unix socket has no address.
-    let is_trusted = request.trusted_proxy.is_some();
-    let peer = request.trusted_proxy.filter(|proxy| *proxy != UNIX_CLIENT).map(|proxy| proxy.to_canonical());
-    let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
-    // A value of `set` replaces that of the server.
-    let is_set = |name: &str| rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    let mut add = |name: &str, values: &[&[u8]]| {
-        if !is_set(name) {
-            append_line(name, values, lines);
-        }
-    };
-    let previous = |name: &str, how: Forward| -> Vec<u8> {
-        match how == Forward::Append && is_trusted {
-            true => request.received.values(name).collect::<Vec<_>>().join(&b", "[..]),
-            false => Vec::new(),
-        }
-    };
-    if rules.x_forwarded != Forward::Off {
-        let before = previous("x-forwarded-for", rules.x_forwarded);
-        // The address of the proxy is appended to a list; without a list, the client's address is sent.
-        let own = if before.is_empty() { client } else { peer };
-        if own.is_some() || !before.is_empty() {
-            let own = own.map(|address| address.to_string()).unwrap_or_default();
-            add("X-Forwarded-For", &[&before, own.as_bytes()]);
-        }
-        if let Some(client) = client {
-            add("X-Real-IP", &[client.to_string().as_bytes()]);
-        }
-        let previous_scheme = previous("x-forwarded-proto", rules.x_forwarded);
-        add("X-Forwarded-Proto", &[if previous_scheme.is_empty() { scheme } else { &previous_scheme }]);
-        let previous_host = previous("x-forwarded-host", rules.x_forwarded);
-        match (previous_host.is_empty(), &request.host) {
-            (false, _) => add("X-Forwarded-Host", &[&previous_host]),
-            (true, Some(host)) => add("X-Forwarded-Host", &[host]),
-            (true, None) => {}
-        }
+/// The facts about the client of a request.
+pub fn client_of(request: &Request) -> ClientFacts<'_, impl Iterator<Item = (&[u8], &[u8])> + Clone> {
+    let proxy = request.trusted_proxy.filter(|proxy| *proxy != UNIX_CLIENT);
+    ClientFacts {
+        fields: request.received.fields(),
+        client: request.internet_client().map(|client| client.ip().to_canonical()),
+        is_from_trusted_proxy: request.trusted_proxy.is_some(),
+        proxy: proxy.map(|proxy| proxy.to_canonical()),
+        is_https: request.is_https(),
+        is_tls: request.tls.is_some(),
+        host: request.host.as_deref(),
+        protocol: request.protocol,
     }
-    if rules.forwarded != Forward::Off {
-        let before = previous("forwarded", rules.forwarded);
-        // Each element describes one hop: the client's, or the proxy's after a list.
-        let (node, scheme) = match before.is_empty() {
-            true => (client, scheme),
-            false => (peer, if request.tls.is_some() { &b"https"[..] } else { b"http" }),
+}
+
+/// The same for a plain GET, of which the address of a trusted proxy is not known.
+pub fn client_of_plain_get<'a>(
+    get: &PlainGet<'a>,
+) -> ClientFacts<'a, impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone> {
+    ClientFacts {
+        fields: get.fields(),
+        client: get.internet_client().map(|client| client.ip().to_canonical()),
+        is_from_trusted_proxy: get.is_from_trusted_proxy,
+        proxy: None,
+        is_https: get.is_https(),
+        is_tls: get.tls.is_some(),
+        host: get.host,
+        protocol: get.protocol,
+    }
+}
+
+impl<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone> ClientFacts<'a, F> {
+    /// The values of a field.
+    pub fn values(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a, F> {
+        let is_it = move |(other, _): &(&[u8], &[u8])| other.eq_ignore_ascii_case(name.as_bytes());
+        self.fields.clone().filter(is_it).map(|(_, value)| value)
+    }
+
+    /// The values of a field as one list.
+    fn list(&self, name: &'static str) -> Vec<u8> {
+        let mut list = Vec::new();
+        for (index, value) in self.values(name).enumerate() {
+            if index > 0 {
+                list.extend_from_slice(b", ");
+            }
+            list.extend_from_slice(value);
+        }
+        list
+    }
+
+    /// Whether the request is in a loop: it has passed this server too many times, according to `Via`.
+    pub fn is_in_loop(&self, rules: &ForwardRules) -> bool {
+        if rules.via.is_empty() {
+            return false;
+        }
+        let is_own = |member: &&[u8]| member.split(|byte| *byte == b' ').nth(1) == Some(rules.via.as_bytes());
+        let passes: usize = self.values("via").map(|value| list_members(value).filter(is_own).count()).sum();
+        passes >= MOST_PASSES
+    }
+
+    /// Appends the field lines, without those of [`ForwardRules::set`].
+    pub fn append_lines(&self, rules: &ForwardRules, lines: &mut Vec<u8>) {
+        let scheme: &[u8] = if self.is_https { b"https" } else { b"http" };
+        // A value of `set` replaces that of the server.
+        let is_set = |name: &str| rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut add = |name: &str, values: &[&[u8]]| {
+            if !is_set(name) {
+                append_line(name, values, lines);
+            }
         };
-        add("Forwarded", &[&before, &forwarded_element(node, request.host.as_deref(), scheme)]);
-    }
-    if !rules.via.is_empty() {
-        let version = match request.protocol {
-            Protocol::Http10 => "1.0",
-            Protocol::Http11 => "1.1",
-            Protocol::Http2 => "2",
-            Protocol::Http3 => "3",
+        // A received field is used only if it comes from a trusted proxy, whose address is then appended to
+        // the list.
+        let previous = |name: &'static str, how: Forward| match how == Forward::Append {
+            true if self.is_from_trusted_proxy => self.list(name),
+            _ => Vec::new(),
         };
-        let before = request.received.values("via").collect::<Vec<_>>().join(&b", "[..]);
-        add("Via", &[&before, format!("{version} {}", rules.via).as_bytes()]);
+        if rules.x_forwarded != Forward::Off {
+            let before = previous("x-forwarded-for", rules.x_forwarded);
+            let client = self.client.map(|address| address.to_string());
+            let proxy = self.proxy.filter(|_| !before.is_empty()).map(|address| address.to_string());
+            // The address of the proxy is appended to a list; without a list, the client's address is sent.
+            let own = if before.is_empty() { &client } else { &proxy };
+            if own.is_some() || !before.is_empty() {
+                add("X-Forwarded-For", &[&before, own.as_deref().unwrap_or_default().as_bytes()]);
+            }
+            if let Some(client) = &client {
+                add("X-Real-IP", &[client.as_bytes()]);
+            }
+            let previous_scheme = previous("x-forwarded-proto", rules.x_forwarded);
+            add("X-Forwarded-Proto", &[if previous_scheme.is_empty() { scheme } else { &previous_scheme }]);
+            let previous_host = previous("x-forwarded-host", rules.x_forwarded);
+            match (previous_host.is_empty(), self.host) {
+                (false, _) => add("X-Forwarded-Host", &[&previous_host]),
+                (true, Some(host)) => add("X-Forwarded-Host", &[host]),
+                (true, None) => {}
+            }
+        }
+        if rules.forwarded != Forward::Off {
+            let before = previous("forwarded", rules.forwarded);
+            // Each element describes one hop: the client's, or the proxy's after a list.
+            let (node, scheme) = match before.is_empty() {
+                true => (self.client, scheme),
+                false => (self.proxy, if self.is_tls { &b"https"[..] } else { b"http" }),
+            };
+            add("Forwarded", &[&before, &forwarded_element(node, self.host, scheme)]);
+        }
+        if !rules.via.is_empty() {
+            let version = match self.protocol {
+                Protocol::Http10 => "1.0 ",
+                Protocol::Http11 => "1.1 ",
+                Protocol::Http2 => "2 ",
+                Protocol::Http3 => "3 ",
+            };
+            let own = [version.as_bytes(), rules.via.as_bytes()].concat();
+            add("Via", &[&self.list("via"), &own]);
+        }
     }
+}
+
+/// Appends the field lines of [`ForwardRules::set`].
+pub fn append_set_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>) {
     for (name, value) in &rules.set {
         // A field with an empty or invalid value is omitted.
         if let Some(value) = field_value(&value.render(request)) {

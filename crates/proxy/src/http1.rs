@@ -51,7 +51,30 @@ pub async fn call(
         let (length, limit) = (outbound.body_length, attempt.settings().times.send);
         upload = Some(Box::pin(send_request(connection, head, body, length, limit)));
     }
-    let mut response = Response { connection, input };
+    receive_answer(attempt, Response { connection, input, sent_at: None }, upload, (outbound, body)).await
+}
+
+/// Continues a request without a body that was sent on this connection at `sent_at`, see [`call`].
+pub async fn continue_call(
+    attempt: OriginAttempt,
+    mut connection: Connection,
+    sent_at: std::time::Instant,
+    outbound: &Rc<OutboundRequest>,
+    body: &Rc<RequestBody>,
+) -> Result<Answer, Failure> {
+    let input = std::mem::take(&mut connection.received);
+    let connection = Rc::new(connection);
+    let response = Response { connection, input, sent_at: Some(sent_at.into()) };
+    receive_answer(attempt, response, None, (outbound, body)).await
+}
+
+/// Receives the head of the final response, and a small body. A task forwards a longer body.
+async fn receive_answer(
+    attempt: OriginAttempt,
+    mut response: Response,
+    mut upload: Option<Upload>,
+    (outbound, body): (&Rc<OutboundRequest>, &Rc<RequestBody>),
+) -> Result<Answer, Failure> {
     let head = response.read_head(&mut upload, &attempt, outbound).await?;
     if head.status == 101 {
         if !outbound.is_upgrade() {
@@ -63,10 +86,7 @@ pub async fn call(
         return Ok(tunnel::begin(attempt, response.connection, response.input, &head, body.clone()));
     }
     let framing = body_framing(outbound.is_head, &head);
-    let mut answer = Answer::new(head.status);
-    answer.reason = ReasonPhrase::new(head.status, head.reason());
-    answer.fields = outbound.response_fields(&head);
-    answer.date = response_date(head.field(b"date"));
+    let mut answer = answer_of(&head, outbound.response_fields(&head));
     if matches!(framing, BodyFraming::None) {
         let may_declare = outbound.is_head || head.status == 304;
         answer.declared_length = head.content_length.filter(|_| may_declare);
@@ -110,6 +130,15 @@ pub async fn call(
         response.finish(attempt, is_reusable);
     });
     Ok(answer)
+}
+
+/// The answer with the head of a response and these fields.
+pub fn answer_of(head: &ResponseHead, fields: Vec<u8>) -> Answer {
+    let mut answer = Answer::new(head.status);
+    answer.reason = ReasonPhrase::new(head.status, head.reason());
+    answer.fields = fields;
+    answer.date = response_date(head.field(b"date"));
+    answer
 }
 
 async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> Result<(), Failure> {
@@ -170,6 +199,8 @@ struct Response {
     connection: Rc<Connection>,
     /// Received and unprocessed bytes.
     input: BytesMut,
+    /// When the request was sent, if that was before the call.
+    sent_at: Option<Instant>,
 }
 
 /// How a body has ended.
@@ -188,7 +219,7 @@ enum BodyEnd {
 impl Response {
     /// Releases the connection to the pool if it can be used again; otherwise it is closed.
     fn finish(self, attempt: OriginAttempt, is_reusable: bool) {
-        let Response { connection, input } = self;
+        let Response { connection, input, .. } = self;
         // If there are unexpected bytes, the pool does not keep the connection.
         if let Some(mut connection) = Rc::into_inner(connection).filter(|_| is_reusable) {
             connection.received = input;
@@ -205,8 +236,8 @@ impl Response {
     ) -> Result<ResponseHead, Failure> {
         let settings = attempt.settings();
         let mut head = ResponseHead::with_limits(settings.head_limits);
-        let mut deadline = None;
-        let mut has_received = false;
+        let mut deadline = self.sent_at.map(|sent_at| sent_at + settings.times.response);
+        let mut has_received = !self.input.is_empty();
         let mut interim = 0;
         loop {
             match parse_response_head(&self.input, &mut head) {

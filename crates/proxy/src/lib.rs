@@ -19,6 +19,7 @@
 //! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, shared by routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
 //! | `attempt`, `origin_attempt`, `http1`, `http2`, `http3`, `stream_exchange`, `tunnel` | one request |
+//! | `pending_get` | a plain GET, directly from the client's connection |
 //! | `sessions`, `core_sessions` | connections that several requests share |
 //! | `http2_connection`, `http3_connection`, `quic` | such connections of each version |
 //! | `body_limits` | how much of a response is buffered |
@@ -50,6 +51,7 @@ mod origin;
 mod origin_attempt;
 mod origin_groups;
 mod origin_url;
+mod pending_get;
 mod proxy_header;
 mod quic;
 mod relay;
@@ -88,8 +90,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use group::Group;
-use touchstone_handler::handler::{Handled, Handler, Interface, LocalBoxFuture, Server};
-use touchstone_handler::request::Request;
+use pending_get::{PendingGet, Scratch};
+use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Interface, LocalBoxFuture, Server};
+use touchstone_handler::request::{PlainGet, Request};
 
 /// The configured origins of a route.
 pub struct Proxy {
@@ -124,17 +127,31 @@ impl Interface for Proxy {
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let group = Group::new(self.shared.clone(), server);
         upkeep::begin(&group);
-        Rc::new(ProxyOfCore { group })
+        let scratch = Rc::new(Scratch::new(&self.shared.settings));
+        Rc::new(ProxyOfCore { group, scratch })
+    }
+
+    fn answers_at_once(&self) -> bool {
+        pending_get::is_possible(&self.shared)
     }
 }
 
 struct ProxyOfCore {
     group: Rc<Group>,
+    /// Memory for plain GETs.
+    scratch: Rc<Scratch>,
 }
 
 impl Handler for ProxyOfCore {
     fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let group = self.group.clone();
-        Box::pin(async move { Handled::Answer(attempt::answer(group, request).await) })
+        Box::pin(async move { Handled::Answer(attempt::answer(group, request, None).await) })
+    }
+
+    fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
+        match PendingGet::begin(&self.group, &self.scratch, get) {
+            Some(pending_get) => ImmediateAnswer::Pending(Box::new(pending_get)),
+            None => ImmediateAnswer::Handle,
+        }
     }
 }

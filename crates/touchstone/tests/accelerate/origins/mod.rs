@@ -9,6 +9,7 @@ mod group;
 mod grpc;
 mod http2;
 mod http3;
+mod kept;
 mod limits;
 mod rude;
 mod shared;
