@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Handled, OnCore, PendingCall};
+use touchstone_handler::handler::{Handled, LocalBoxFuture, PendingCall};
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
@@ -147,7 +147,7 @@ impl PendingCall for PendingGet {
         Poll::Ready(())
     }
 
-    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> LocalBoxFuture<Handled> {
         let PendingGet { group, index, guard, connection, began, .. } = *self;
         let started = StartedAttempt { index, guard, connection, began };
         Box::pin(async move { Handled::Answer(attempt::answer(group, request, Some(started)).await) })
