@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs Python applications of other authors from PyPI, for the tests of the Python interface: Django,
-# Wagtail, Flask, FastAPI, Starlette and Dash, and the servers whose answers are the measure: gunicorn and
-# uvicorn.
+# Wagtail, Channels, Flask, FastAPI, Starlette, Litestar and Dash, and the servers whose answers are the
+# measure: gunicorn and uvicorn.
 #
 #   scripts/setup-python-applications.sh [--brief]      --brief prints nothing when they are installed
 #
@@ -15,4 +15,5 @@ set -euo pipefail
 
 make_python_environment "applications in Python" "$target/python-applications" "${1:-}" \
     django==5.2.19 wagtail==8.0.1 flask==3.1.3 fastapi==0.165.0 python-multipart==0.0.34 dash==4.4.1 \
+    litestar==2.25.0 channels==4.3.2 \
     gunicorn==27.0.1 uvicorn==0.54.0 uvloop==0.23.0 httptools==0.9.0 websockets==17.4 || exit 0

@@ -27,7 +27,7 @@ print(get('MULTIARCH') or '')
 /// A Python that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interpreter {
-    /// Such as `3.11`.
+    /// Such as `3.11`, or `3.13t` of a free-threaded build.
     pub version: String,
     /// The library that is opened.
     pub libpython: PathBuf,
@@ -48,6 +48,11 @@ impl Interpreter {
     pub fn find(virtual_environment: Option<&Path>) -> Result<Interpreter, String> {
         let program = program(virtual_environment)?;
         let answer = ask(&program)?;
+        Interpreter::described(program, &answer)
+    }
+
+    /// The Python that has described itself so.
+    fn described(program: PathBuf, answer: &str) -> Result<Interpreter, String> {
         let lines: Vec<&str> = answer.lines().collect();
         let [version, executable, base, libdir, soname, ld_version, free, multiarch] = lines[..] else {
             return Err(format!("{} does not report its version: {answer:?}", program.display()));
@@ -69,7 +74,9 @@ impl Interpreter {
             })?;
         // Symbolic links of a virtual environment are not resolved: its `pyvenv.cfg` is beside them.
         let program = if executable.is_empty() { program } else { PathBuf::from(executable) };
-        Ok(Interpreter { version: version.to_string(), libpython, program, is_free_threaded: free == "1" })
+        let is_free_threaded = free == "1";
+        let version = if is_free_threaded { format!("{version}t") } else { version.to_string() };
+        Ok(Interpreter { version, libpython, program, is_free_threaded })
     }
 }
 
@@ -150,6 +157,21 @@ mod tests {
         assert_eq!(library(&known("libpython3.99.so.1.0")), Some(path.clone()));
         // The program reports an archive, but the library exists.
         assert_eq!(library(&known("libpython3.99.a")), Some(path));
+    }
+
+    #[test]
+    fn a_free_threaded_build_is_known_by_its_version() {
+        let directory = tempfile::tempdir().unwrap();
+        let library = directory.path().join("libpython3.13t.so.1.0");
+        std::fs::write(&library, "").unwrap();
+        let place = directory.path().display();
+        for (free, version) in [("1", "3.13t"), ("0", "3.13")] {
+            let answer =
+                format!("3.13\n/usr/bin/python3\n/none\n{place}\nlibpython3.13t.so.1.0\n3.13t\n{free}\n\n");
+            let found = Interpreter::described(PathBuf::from("python3"), &answer).unwrap();
+            assert_eq!((found.version.as_str(), found.is_free_threaded), (version, free == "1"));
+            assert_eq!((found.libpython, found.program), (library.clone(), "/usr/bin/python3".into()));
+        }
     }
 
     #[test]

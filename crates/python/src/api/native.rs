@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::object::{Gil, Object, PythonException};
 use super::table::{
-    Api, MethodDef, Raw, SLOT_DEALLOC, TAKES_NONE, TAKES_ONE, TAKES_SOME, TYPE_FLAGS_DEFAULT, TypeSlot,
-    TypeSpec,
+    Api, MethodDef, Raw, SLOT_DEALLOC, TAKES_NAMED, TAKES_NONE, TAKES_ONE, TAKES_SOME, TYPE_FLAGS_DEFAULT,
+    TypeSlot, TypeSpec,
 };
 
 /// The type of objects that hold a `T`. There is one in a process.
@@ -71,6 +71,14 @@ impl<T: Functions> NativeType<T> {
         self.offset
     }
 
+    /// The value in an object, if the object is of this type.
+    pub fn held<'a>(&self, object: &'a Object) -> Option<&'a Arc<T>> {
+        // SAFETY: an object of the type was made by `hold`, as Python code cannot make one.
+        object
+            .has_type(&self.kind)
+            .then(|| unsafe { &*object.raw().cast::<u8>().add(self.offset).cast::<Arc<T>>() })
+    }
+
     /// An object that holds a value.
     pub fn hold(&self, gil: Gil, value: Arc<T>) -> Result<Object, PythonException> {
         // SAFETY: the type has room for one pointer after the head of an object.
@@ -122,6 +130,8 @@ pub enum Form<T> {
     One(OneArgumentFunction<T>),
     /// Any number.
     Some(ArgumentsFunction<T>),
+    /// Any number, the last of which may have names; the names are not passed on.
+    Named(ArgumentsFunction<T>),
 }
 
 impl Function {
@@ -131,6 +141,7 @@ impl Function {
             Form::None(_) => (call_one::<T, C> as *const c_void, TAKES_NONE),
             Form::One(_) => (call_one::<T, C> as *const c_void, TAKES_ONE),
             Form::Some(_) => (call_some::<T, C> as *const c_void, TAKES_SOME),
+            Form::Named(_) => (call_named::<T, C> as *const c_void, TAKES_NAMED),
         };
         let documentation: *const c_char = ptr::null();
         Function(MethodDef { name: name.as_ptr(), function, flags, documentation })
@@ -161,9 +172,23 @@ unsafe extern "C" fn call_one<T: Functions, C: Calls<T>>(object: Raw, argument: 
     let result = match C::FORM {
         Form::None(function) => function(gil, value),
         Form::One(function) => gil.borrowed(argument).and_then(|argument| function(gil, value, argument)),
-        Form::Some(_) => Err(PythonException),
+        Form::Some(_) | Form::Named(_) => Err(PythonException),
     };
     result.map_or(ptr::null_mut(), Object::into_raw)
+}
+
+unsafe extern "C" fn call_named<T: Functions, C: Calls<T>>(
+    object: Raw,
+    arguments: *const Raw,
+    count: isize,
+    names: Raw,
+) -> Raw {
+    // SAFETY: Python calls it in a thread that may call Python. There are as many arguments with names behind
+    // the others as `names`, a tuple or null, has members.
+    unsafe {
+        let named = if names.is_null() { 0 } else { (T::api().PyTuple_Size)(names) };
+        call_some::<T, C>(object, arguments, count + named)
+    }
 }
 
 unsafe extern "C" fn call_some<T: Functions, C: Calls<T>>(
@@ -180,7 +205,7 @@ unsafe extern "C" fn call_some<T: Functions, C: Calls<T>>(
         (Gil::assume(T::api()), value_of::<T>(object), raw)
     };
     let result = match C::FORM {
-        Form::Some(function) => function(gil, value, Arguments { raw }),
+        Form::Some(function) | Form::Named(function) => function(gil, value, Arguments { raw }),
         _ => Err(PythonException),
     };
     result.map_or(ptr::null_mut(), Object::into_raw)

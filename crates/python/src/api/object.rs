@@ -21,6 +21,14 @@ pub struct Gil {
     _thread: PhantomData<*const ()>,
 }
 
+/// How a coroutine has used its turn.
+pub enum Sent {
+    /// It waits for this.
+    Yielded(Object),
+    /// It has returned.
+    Returned,
+}
+
 /// The thread may not call Python until this is dropped.
 pub struct GilReleased {
     api: &'static Api,
@@ -71,13 +79,20 @@ impl Object {
         self.raw == other.raw
     }
 
-    fn type_flags(&self) -> u64 {
+    fn raw_type(&self) -> Raw {
         let offset = *self.api.type_offset.get().unwrap_or(&size_of::<usize>());
-        // SAFETY: the last word of an object's head is its type, which lives as long as the object.
-        unsafe {
-            let kind = self.raw.as_ptr().cast::<u8>().add(offset).cast::<Raw>().read();
-            (self.api.PyType_GetFlags)(kind)
-        }
+        // SAFETY: the last word of an object's head is its type.
+        unsafe { self.raw.as_ptr().cast::<u8>().add(offset).cast::<Raw>().read() }
+    }
+
+    fn type_flags(&self) -> u64 {
+        // SAFETY: the type lives as long as the object.
+        unsafe { (self.api.PyType_GetFlags)(self.raw_type()) }
+    }
+
+    /// Whether it is an instance of this type, and of no subclass.
+    pub fn has_type(&self, kind: &Object) -> bool {
+        self.raw_type() == kind.raw()
     }
 
     /// Whether it is an instance of `list`.
@@ -316,6 +331,14 @@ impl Gil {
 
     /// An item of a `dict`, if it has it.
     pub fn get(self, dict: &Object, key: &Object) -> Result<Option<Object>, PythonException> {
+        if let Some(get) = self.api.PyDict_GetItemRef {
+            let mut found = ptr::null_mut();
+            // SAFETY: the objects live; of another type it raises. The place is local, and gets a reference.
+            return match unsafe { get(dict.raw(), key.raw(), &mut found) } {
+                -1 => Err(PythonException),
+                _ => Ok(self.owned(found).ok()),
+            };
+        }
         // SAFETY: the objects live; of another type it raises.
         let raw = unsafe { (self.api.PyDict_GetItemWithError)(dict.raw(), key.raw()) };
         if raw.is_null() && self.has_error() {
@@ -341,6 +364,10 @@ impl Gil {
 
     /// A member of a list or a tuple.
     pub fn member(self, sequence: &Object, index: usize) -> Result<Object, PythonException> {
+        if let (true, Some(get)) = (sequence.is_list(), self.api.PyList_GetItemRef) {
+            // SAFETY: the object is a list, and lives; an invalid index raises.
+            return self.owned(unsafe { get(sequence.raw(), index as isize) });
+        }
         // SAFETY: the object lives; another type or an invalid index raises.
         self.borrowed(unsafe {
             if sequence.is_list() {
@@ -387,14 +414,34 @@ impl Gil {
         self.owned(unsafe { (self.api.PyObject_GetAttrString)(object.raw(), name.as_ptr()) })
     }
 
+    /// An attribute whose name is an object.
+    pub fn required_attribute(self, object: &Object, name: &Object) -> Result<Object, PythonException> {
+        // SAFETY: the objects live.
+        self.owned(unsafe { (self.api.PyObject_GetAttr)(object.raw(), name.raw()) })
+    }
+
     /// An attribute, if it is there.
     pub fn optional_attribute(self, object: &Object, name: &Object) -> Option<Object> {
-        // SAFETY: the objects live.
-        let found = self.owned(unsafe { (self.api.PyObject_GetAttr)(object.raw(), name.raw()) });
+        let found = self.required_attribute(object, name);
         if found.is_err() {
             self.clear_error();
         }
         found.ok()
+    }
+
+    /// Sets an attribute; `None`: removes it.
+    pub fn set_attribute(
+        self,
+        object: &Object,
+        name: &Object,
+        value: Option<&Object>,
+    ) -> Result<(), PythonException> {
+        let value = value.map_or(ptr::null_mut(), Object::raw);
+        // SAFETY: the objects live; without a value the attribute is deleted.
+        match unsafe { (self.api.PyObject_SetAttr)(object.raw(), name.raw(), value) } {
+            0 => Ok(()),
+            _ => Err(PythonException),
+        }
     }
 
     /// An iterator over an object.
@@ -441,6 +488,27 @@ impl Gil {
         })
     }
 
+    /// Calls with three arguments.
+    pub fn call3(self, function: &Object, [a, b, c]: [&Object; 3]) -> Result<Object, PythonException> {
+        // SAFETY: the arguments are objects, and a null pointer ends them.
+        self.owned(unsafe {
+            let end = ptr::null_mut::<PyObject>();
+            (self.api.PyObject_CallFunctionObjArgs)(function.raw(), a.raw(), b.raw(), c.raw(), end)
+        })
+    }
+
+    /// Calls with one argument, and with arguments that have names.
+    pub fn call1_named(
+        self,
+        function: &Object,
+        argument: Object,
+        named: &Object,
+    ) -> Result<Object, PythonException> {
+        let arguments = self.tuple([argument])?;
+        // SAFETY: the objects live; `named` is a dict, otherwise it raises.
+        self.owned(unsafe { (self.api.PyObject_Call)(function.raw(), arguments.raw(), named.raw()) })
+    }
+
     /// Calls with four arguments.
     pub fn call4(self, function: &Object, [a, b, c, d]: [&Object; 4]) -> Result<Object, PythonException> {
         // SAFETY: the arguments are objects, and a null pointer ends them.
@@ -459,6 +527,53 @@ impl Gil {
             let (a, b, c, d, e) = (a.raw(), b.raw(), c.raw(), d.raw(), e.raw());
             (self.api.PyObject_CallFunctionObjArgs)(function.raw(), a, b, c, d, e, end)
         })
+    }
+
+    /// Whether coroutines can be run, and contexts entered, from here.
+    pub fn can_step(self) -> bool {
+        let api = self.api;
+        api.PyIter_Send.is_some() && api.PyContext_Enter.is_some() && api.PyContext_Exit.is_some()
+    }
+
+    /// Runs a coroutine up to where it first waits.
+    pub fn step(self, coroutine: &Object) -> Result<Sent, PythonException> {
+        let mut result = ptr::null_mut();
+        let Some(send) = self.api.PyIter_Send else { return Err(PythonException) };
+        // SAFETY: the object is a coroutine, and lives. The place is local, and gets a reference, or null.
+        let sent = unsafe { send(coroutine.raw(), self.api._Py_NoneStruct.cast(), &mut result) };
+        let result = self.owned(result)?;
+        Ok(if sent == 1 { Sent::Yielded(result) } else { Sent::Returned })
+    }
+
+    /// Makes a context the current one.
+    pub fn enter_context(self, context: &Object) -> Result<(), PythonException> {
+        self.change_context(self.api.PyContext_Enter, context)
+    }
+
+    /// Leaves the current context.
+    pub fn exit_context(self, context: &Object) -> Result<(), PythonException> {
+        self.change_context(self.api.PyContext_Exit, context)
+    }
+
+    fn change_context(
+        self,
+        change: Option<unsafe extern "C" fn(Raw) -> i32>,
+        context: &Object,
+    ) -> Result<(), PythonException> {
+        // SAFETY: the object lives; of another type, or in the wrong order, it raises.
+        match change.map(|change| unsafe { change(context.raw()) }) {
+            Some(0) => Ok(()),
+            _ => Err(PythonException),
+        }
+    }
+
+    /// How many members an object has.
+    pub fn size(self, object: &Object) -> Result<isize, PythonException> {
+        // SAFETY: the object lives.
+        match unsafe { (self.api.PyObject_Size)(object.raw()) } {
+            -1 => Err(PythonException),
+            size => Ok(size),
+        }
     }
 
     /// Runs the source of a module in `__main__`, and returns its names afterwards.

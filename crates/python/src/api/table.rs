@@ -1,7 +1,7 @@
 //! The functions of Python's stable ABI that a worker uses, found in a library at run time.
 //!
-//! All of them are in the library of every version from 3.9 to 3.14. The only structure used is the position
-//! of an object's type, which is the last word of every object's head.
+//! All of them are in the library of every version from 3.9 to 3.14, except those that are optional. The only
+//! structure used is the position of an object's type, which is the last word of every object's head.
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::path::Path;
@@ -54,12 +54,15 @@ pub const TAKES_ONE: c_int = 0x8;
 pub const TAKES_NONE: c_int = 0x4;
 /// `METH_FASTCALL`
 pub const TAKES_SOME: c_int = 0x80;
+/// `METH_FASTCALL | METH_KEYWORDS`
+pub const TAKES_NAMED: c_int = 0x82;
 /// `Py_file_input`
 pub const FILE_INPUT: c_int = 257;
 
 macro_rules! table {
     (
         functions { $($name:ident($($argument:ty),*) $(-> $result:ty)?;)* }
+        optional { $($newer:ident($($newer_argument:ty),*) -> $newer_result:ty;)* }
         variadic { $($many:ident;)* }
         data { $($datum:ident;)* }
     ) => {
@@ -67,6 +70,7 @@ macro_rules! table {
         #[allow(non_snake_case, reason = "these are the names of C")]
         pub struct Api {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(pub $newer: Option<unsafe extern "C" fn($($newer_argument),*) -> $newer_result>,)*
             $(pub $many: unsafe extern "C" fn(Raw, ...) -> Raw,)*
             $(pub $datum: *mut c_void,)*
             /// The offset of an object's type.
@@ -77,6 +81,7 @@ macro_rules! table {
             fn of(library: &Library) -> Result<Api, String> {
                 Ok(Api {
                     $($name: find(library, stringify!($name))?,)*
+                    $($newer: find(library, stringify!($newer)).ok(),)*
                     $($many: find(library, stringify!($many))?,)*
                     $($datum: find(library, stringify!($datum))?,)*
                     type_offset: OnceLock::new(),
@@ -129,6 +134,9 @@ table! {
         PyObject_IsTrue(Raw) -> c_int;
         PyObject_GetAttr(Raw, Raw) -> Raw;
         PyObject_GetAttrString(Raw, *const c_char) -> Raw;
+        PyObject_SetAttr(Raw, Raw, Raw) -> c_int;
+        PyObject_Call(Raw, Raw, Raw) -> Raw;
+        PyObject_Size(Raw) -> isize;
         PyObject_GetIter(Raw) -> Raw;
         PyObject_Free(*mut c_void);
         PyIter_Next(Raw) -> Raw;
@@ -140,6 +148,16 @@ table! {
         PyModule_GetDict(Raw) -> Raw;
         Py_CompileString(*const c_char, *const c_char, c_int) -> Raw;
         PyEval_EvalCode(Raw, Raw, Raw) -> Raw;
+    }
+    // PyIter_Send is of version 3.10. Those of contexts are not in the stable ABI, but in all these versions.
+    // The others are of version 3.13: without the interpreter's lock, a borrowed reference may be gone before
+    // it is counted.
+    optional {
+        PyIter_Send(Raw, Raw, *mut Raw) -> c_int;
+        PyContext_Enter(Raw) -> c_int;
+        PyContext_Exit(Raw) -> c_int;
+        PyDict_GetItemRef(Raw, Raw, *mut Raw) -> c_int;
+        PyList_GetItemRef(Raw, isize) -> Raw;
     }
     variadic {
         PyObject_CallFunctionObjArgs;

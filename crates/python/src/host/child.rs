@@ -68,10 +68,6 @@ impl WorkerProcess {
             name => Some(User::find(name).map_err(io::Error::other)?),
         };
         set_environment(&mut command, settings, user.is_some());
-        if interpreter.is_free_threaded {
-            // The worker's calls rely on the interpreter's lock.
-            command.env("PYTHON_GIL", "1");
-        }
         prepare(&mut command, user, settings.limits.memory);
         leave_no_orphan(&mut command, Signal::KILL);
         let process = WatchedProcess::start(command)?;

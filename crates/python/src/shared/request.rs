@@ -136,20 +136,37 @@ impl<'a> Fields<'a> {
     pub fn expected(&self) -> usize {
         self.left.into()
     }
-}
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+    /// The next field, as it was written: two fields with the same bytes have the same name and value.
+    pub fn next_field(&mut self) -> Option<Field<'a>> {
         self.left = self.left.checked_sub(1)?;
         let (numbers, rest) = self.rest.split_at_checked(6)?;
         let name = u16::from_le_bytes([numbers[0], numbers[1]]);
         let value = u32::from_le_bytes([numbers[2], numbers[3], numbers[4], numbers[5]]);
         let (name, rest) = rest.split_at_checked(name.into())?;
         let (value, rest) = rest.split_at_checked(value as usize)?;
+        let written = &self.rest[..self.rest.len() - rest.len()];
         self.rest = rest;
-        Some((name, value))
+        Some(Field { written, name, value })
+    }
+}
+
+/// A header field of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Field<'a> {
+    /// Lengths, name and value.
+    pub written: &'a [u8],
+    /// The name.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        self.next_field().map(|field| (field.name, field.value))
     }
 }
 

@@ -27,6 +27,13 @@ impl Application {
         gil.get(&self.names, &key).ok().flatten().ok_or_else(missing)
     }
 
+    /// Whether one thread at a time runs Python.
+    pub fn has_lock(&self, gil: Gil) -> bool {
+        let asked =
+            self.find(gil, c"touchstone_has_lock").ok().and_then(|has_lock| gil.call0(&has_lock).ok());
+        asked.is_none_or(|has| gil.is_true(&has).unwrap_or(true))
+    }
+
     /// The files of its modules.
     pub fn source_files(&self, gil: Gil) -> Vec<std::path::PathBuf> {
         let Ok(function) = self.find(gil, c"touchstone_source_files") else { return Vec::new() };

@@ -9,6 +9,8 @@ import os
 import stat
 import sys
 import traceback
+import types
+import weakref
 
 
 def touchstone_enable_traces(signal):
@@ -45,6 +47,11 @@ def touchstone_is_asgi(app):
         return True
     call = getattr(app, "__call__", None)
     return inspect.iscoroutinefunction(call)
+
+
+def touchstone_has_lock():
+    """Whether one thread at a time runs Python. A free-threaded build has a lock if a module needs it."""
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def touchstone_describe(error):
@@ -167,50 +174,85 @@ class TouchstoneAsgi:
         self.done = self.loop.create_future()
         self.done.set_result(None)
         self.tasks = set()
-        self.start = self.make_start()
+        self.task_class = asyncio.Task
+        self.coroutine_class = types.CoroutineType
+        self.enter_task = asyncio.tasks._enter_task
+        self.leave_task = asyncio.tasks._leave_task
+        self.register_task = asyncio.tasks._register_task
+        self.unregister_task = asyncio.tasks._unregister_task
+        self.count_references = sys.getrefcount
+        self.count_weak_references = weakref.getweakrefcount
 
-    def make_start(self):
-        """What starts a request's task, and runs it up to where it first waits."""
-        app, loop, tasks, Task = self.app, self.loop, self.tasks, self.asyncio.Task
+    def make_serve(self, end):
+        """The coroutine of a request with its own task. `end` gets the request, and the exception or None."""
+        app = self.app
 
-        async def serve(scope, receive, send, end):
+        async def serve(scope, receive, send, request):
             try:
                 await app(scope, receive, send)
             except BaseException as error:
-                end(error)
+                end(request, error)
             else:
-                end(None)
+                end(request, None)
 
-        def keep(task):
-            if not task.done():
-                # The loop itself holds no task.
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
+        return serve
 
-        if sys.version_info >= (3, 12):
+    def make_go_on(self, end, take_handed):
+        """The coroutine of a spare task, which continues a request that waits."""
 
-            def start(scope, receive, send, end):
-                keep(Task(serve(scope, receive, send, end), loop=loop, eager_start=True))
+        @types.coroutine
+        def resume(coroutine, awaited):
+            while True:
+                try:
+                    yield awaited
+                except GeneratorExit:
+                    coroutine.close()
+                    raise
+                except BaseException as error:
+                    try:
+                        awaited = coroutine.throw(error)
+                    except StopIteration:
+                        return
+                else:
+                    return (yield from coroutine)
 
-            return start
-
-        # Before 3.12 a task has the loop call its first step. This call is intercepted, and made at once.
-        taken = []
-
-        def take(callback, *arguments, context=None):
-            taken.append((callback, arguments, context))
-
-        def start(scope, receive, send, end):
-            loop.call_soon = take
+        async def go_on():
+            handed = take_handed()
+            if handed is None:
+                return
+            request, coroutine, awaited = handed
+            del handed
             try:
-                task = Task(serve(scope, receive, send, end), loop=loop)
-            finally:
-                del loop.call_soon
-            callback, arguments, context = taken.pop()
-            context.run(callback, *arguments)
-            keep(task)
+                await resume(coroutine, awaited)
+            except BaseException as error:
+                end(request, error)
+            else:
+                end(request, None)
 
-        return start
+        return go_on
+
+    @staticmethod
+    async def as_coroutine(awaitable):
+        await awaitable
+
+    def cancel(self, coroutine):
+        """Ends a coroutine whose task was cancelled in its first step. Returns the exception."""
+        try:
+            coroutine.throw(self.asyncio.CancelledError())
+            coroutine.close()
+        except BaseException as error:
+            return error
+        return self.asyncio.CancelledError()
+
+    @staticmethod
+    def has_items(context, items):
+        return len(context) == len(items) and all(context.get(key) is items[key] for key in items)
+
+    def keep(self, task):
+        """Keeps a task that waits: the loop itself holds no task."""
+        if not task.done():
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     def begin(self):
         """Runs the application's startup. Returns its state, or None where it has no lifespan."""

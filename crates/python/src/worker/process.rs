@@ -56,6 +56,11 @@ fn serve() -> Result<(), String> {
     orders::start(socket, worker).map_err(failed)?;
     let loaded_at = SystemTime::now();
     let application = application::load(gil, &worker.settings)?;
+    if interpreter.is_free_threaded && application.has_lock(gil) {
+        let text = "its threads take turns: the interpreter's lock is on, because a module needs it \
+            (the line about it is above), or PYTHON_GIL is 1";
+        server::log('w', &format!("{}: {text}", worker.settings.app));
+    }
     let ready = format!("{} {}", interpreter.version, application.protocol);
     if worker.settings.reload {
         orders::watch_files(application.source_files(gil), loaded_at);

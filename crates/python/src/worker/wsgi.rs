@@ -36,6 +36,8 @@ struct WsgiContext {
     make_input: Object,
     monitor: OnceLock<Arc<Monitor>>,
     threads: Mutex<usize>,
+    /// One thread at a time runs Python: a further one takes nothing from a thread that computes.
+    has_lock: bool,
 }
 
 static CONTEXT: OnceLock<WsgiContext> = OnceLock::new();
@@ -130,6 +132,7 @@ pub fn run(
         base,
         monitor: OnceLock::new(),
         threads: Mutex::new(1),
+        has_lock: application.has_lock(*gil),
     };
     let context = CONTEXT.get_or_init(|| context);
     let monitor = Monitor::start(&worker.hub, ThreadCheck { context });
@@ -161,7 +164,8 @@ impl MonitorCheck for ThreadCheck {
     }
 
     fn check(&mut self, is_moving: bool) {
-        if self.context.hub.needs_thread(is_moving) {
+        // Threads without a lock share requests that are short, too.
+        if self.context.hub.needs_thread(is_moving && self.context.has_lock) {
             self.context.start_thread();
         }
     }

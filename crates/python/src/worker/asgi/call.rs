@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use rustc_hash::FxHashMap;
 
@@ -181,7 +181,6 @@ enum NextMessage {
 
 pub struct Receive;
 pub struct Send;
-pub struct End;
 
 impl Calls<Call> for Receive {
     const FORM: Form<Call> = Form::None(receive);
@@ -191,13 +190,8 @@ impl Calls<Call> for Send {
     const FORM: Form<Call> = Form::One(send);
 }
 
-impl Calls<Call> for End {
-    const FORM: Form<Call> = Form::One(end);
-}
-
 pub static RECEIVE: Function = Function::of::<Call, Receive>(c"receive");
 pub static SEND: Function = Function::of::<Call, Send>(c"send");
-pub static END: Function = Function::of::<Call, End>(c"end");
 
 impl Functions for Call {
     fn api() -> &'static Api {
@@ -262,8 +256,19 @@ impl Socket {
 }
 
 impl Call {
+    /// Locks the state. A thread that holds it may be waiting for the interpreter, which is therefore left to
+    /// others while this thread waits.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // SAFETY: only functions that Python has called lock the state.
+                let mut gil = unsafe { Gil::assume(self.context.api) };
+                let _released = gil.release();
+                self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
     }
 
     fn push(&self, gil: Gil, kind: Kind, flags: u8, parts: &[&[u8]]) {
@@ -694,7 +699,12 @@ impl Call {
         self.send_bytes(gil, &websocket::data(true, gil.text(&text)?.as_bytes()), false)
     }
 
-    /// The application has returned, or failed.
+    /// The application has returned (`None`), or failed.
+    pub(super) fn end(&self, gil: Gil, error: Object) {
+        self.ended(gil, (!gil.is_none(&error)).then_some(error));
+        self.context.forget(self.key);
+    }
+
     fn ended(&self, gil: Gil, error: Option<Object>) {
         let (is_started, is_sent, is_over, is_gone, is_open) = {
             let state = self.lock();
@@ -745,7 +755,8 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, PythonException> {
         drop(state);
         let message = call.message(gil, &next)?;
         let future = gil.call0(&call.context.create_future)?;
-        call.context.resolve(gil, &future, &message);
+        let set_result = gil.required_attribute(&future, &call.context.names.set_result)?;
+        gil.call1(&set_result, &message)?;
         return Ok(future);
     }
     let must_ask = std::mem::take(&mut state.must_ask);
@@ -795,11 +806,4 @@ fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, PythonExc
             Err(gil.raise(Class::Value, &text))
         }
     }
-}
-
-/// `end(error)`
-fn end(gil: Gil, call: &Arc<Call>, error: Object) -> Result<Object, PythonException> {
-    call.ended(gil, (!gil.is_none(&error)).then_some(error));
-    call.context.forget(call.key);
-    Ok(gil.none())
 }

@@ -6,6 +6,7 @@
 //! | module | |
 //! |---|---|
 //! | `serve` | reads the rings in the event loop |
+//! | `tasks` | the task of a request, whose first step runs at once |
 //! | `loop_watch` | detects an event loop that does not return |
 //! | `call` | a request of the application: `receive` and `send` |
 //! | `scope` | a request as the dictionary of ASGI |
@@ -19,6 +20,7 @@ mod messages;
 mod names;
 mod scope;
 mod serve;
+mod tasks;
 pub mod websocket;
 
 pub use serve::run;

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::call::{self, AsgiContext, Call, END, RECEIVE, SEND, Socket, State};
+use super::call::{self, AsgiContext, Call, RECEIVE, SEND, Socket, State};
 use super::loop_watch::{LoopWatch, WatchAction};
 use super::names::Names;
 use super::scope::Scopes;
+use super::tasks::{Objects, Started, Tasks};
 use super::websocket;
-use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, Object, PythonException};
+use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, PythonException};
 use crate::shared::control;
 use crate::shared::frame::Kind;
 use crate::shared::request::{self, EXPECTS_CONTINUE, Fields, HAS_BODY, MAY_SWITCH, WorkerRequestHead};
@@ -26,7 +27,7 @@ const MOST_FRAMES: usize = 256;
 struct Serve {
     context: &'static AsgiContext,
     wake_kind: NativeType<Wake>,
-    start: Object,
+    tasks: Tasks,
     scopes: Mutex<Scopes>,
     monitor: OnceLock<Arc<Monitor>>,
     /// How often the event loop has read the rings.
@@ -43,6 +44,9 @@ fn serve() -> &'static Serve {
 struct Wake;
 struct ReadRings;
 struct WakeCores;
+struct TakeFirstStep;
+struct TakeHanded;
+struct End;
 
 impl Functions for Wake {
     fn api() -> &'static Api {
@@ -66,7 +70,30 @@ impl Calls<Wake> for WakeCores {
     });
 }
 
+impl Calls<Wake> for TakeFirstStep {
+    const FORM: Form<Wake> = Form::Named(|gil, _, arguments| serve().tasks.take(gil, &arguments));
+}
+
+impl Calls<Wake> for TakeHanded {
+    const FORM: Form<Wake> = Form::None(|gil, _| Ok(serve().tasks.take_handed(gil)));
+}
+
+impl Calls<Wake> for End {
+    const FORM: Form<Wake> = Form::Some(|gil, _, arguments| {
+        let request = arguments.get(gil, 0);
+        if let (Some(call), Some(error)) =
+            (request.as_ref().and_then(|request| serve().context.kind.held(request)), arguments.get(gil, 1))
+        {
+            call.end(gil, error);
+        }
+        Ok(gil.none())
+    });
+}
+
 static READ_RINGS: Function = Function::of::<Wake, ReadRings>(c"read_rings");
+static TAKE_FIRST_STEP: Function = Function::of::<Wake, TakeFirstStep>(c"take_first_step");
+static TAKE_HANDED: Function = Function::of::<Wake, TakeHanded>(c"take_handed");
+static END: Function = Function::of::<Wake, End>(c"end");
 static WAKE_CORES: Function = Function::of::<Wake, WakeCores>(c"wake_cores");
 
 /// Runs the application's lifespan and the event loop, until the worker must end.
@@ -105,18 +132,41 @@ pub fn run(
         is_reading: AtomicBool::new(false),
         will_wake_cores: AtomicBool::new(false),
     };
+    let wake_kind = NativeType::new(gil, c"touchstone.Wake").map_err(set_up)?;
+    let wake = wake_kind.hold(gil, Arc::new(Wake)).map_err(set_up)?;
+    let bind = |function: &'static Function| function.bind(gil, &wake).map_err(set_up);
+    let end = bind(&END)?;
+    let objects = Objects {
+        app: application.app.clone(),
+        task_class: attribute(c"task_class")?,
+        event_loop: attribute(c"loop")?,
+        take_first_step: bind(&TAKE_FIRST_STEP)?,
+        serve: gil.call1(&attribute(c"make_serve")?, &end).map_err(set_up)?,
+        go_on: gil.call2(&attribute(c"make_go_on")?, &end, &bind(&TAKE_HANDED)?).map_err(set_up)?,
+        keep: attribute(c"keep")?,
+        as_coroutine: attribute(c"as_coroutine")?,
+        coroutine_class: attribute(c"coroutine_class")?,
+        cancel: attribute(c"cancel")?,
+        has_items: attribute(c"has_items")?,
+        enter_task: attribute(c"enter_task")?,
+        leave_task: attribute(c"leave_task")?,
+        register_task: attribute(c"register_task")?,
+        unregister_task: attribute(c"unregister_task")?,
+        count_references: attribute(c"count_references")?,
+        count_weak_references: attribute(c"count_weak_references")?,
+    };
+    let tasks = Tasks::new(gil, objects).map_err(set_up)?;
     let serve = Serve {
         context: call::set_context(context),
-        wake_kind: NativeType::new(gil, c"touchstone.Wake").map_err(set_up)?,
-        start: attribute(c"start")?,
+        wake_kind,
+        tasks,
         scopes: Mutex::new(scopes.map_err(set_up)?),
         monitor: OnceLock::new(),
         turns: AtomicU64::new(0),
     };
     let serve = SERVE.get_or_init(|| serve);
-    let wake = serve.wake_kind.hold(gil, Arc::new(Wake)).map_err(set_up)?;
-    let read_rings = READ_RINGS.bind(gil, &wake).map_err(set_up)?;
-    let _ = serve.context.wake_cores.set(WAKE_CORES.bind(gil, &wake).map_err(set_up)?);
+    let read_rings = bind(&READ_RINGS)?;
+    let _ = serve.context.wake_cores.set(bind(&WAKE_CORES)?);
     let duty = LoopCheck { serve, watch: worker.settings.limits.answer.map(LoopWatch::new) };
     let _ = serve.monitor.set(Monitor::start(&worker.hub, duty));
     ready();
@@ -196,7 +246,11 @@ impl Serve {
         }
         self.context.is_reading.store(false, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::Relaxed);
-        hub.is_quitting() && self.context.calls().is_empty()
+        let must_end = hub.is_quitting() && self.context.calls().is_empty();
+        if must_end {
+            self.tasks.end_spare(gil);
+        }
+        must_end
     }
 
     /// Called when a request has arrived.
@@ -230,8 +284,10 @@ impl Serve {
                 scopes.of(gil, &self.context.names, &request_head, fields, is_websocket)?
             };
             let (receive, send) = (RECEIVE.bind(gil, &object)?, SEND.bind(gil, &object)?);
-            let end = END.bind(gil, &object)?;
-            gil.call4(&self.start, [&scope, &receive, &send, &end])
+            if let Started::Ended(error) = self.tasks.start(gil, &object, [&scope, &receive, &send])? {
+                call.end(gil, error.unwrap_or_else(|| gil.none()));
+            }
+            Ok(())
         });
         if started.is_err() {
             let error = gil.take_error();

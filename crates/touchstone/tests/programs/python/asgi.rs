@@ -55,6 +55,38 @@ fn an_application_is_told_of_its_request() {
 }
 
 #[test]
+fn a_request_leaves_nothing_in_the_task_of_the_next() {
+    if !has_python() {
+        return;
+    }
+    let running = start("asgi_app:application", "workers = 1");
+    let clean = "['unset', False, False, False, False]";
+    assert_eq!(running.text("/look"), clean);
+    for what in ["nothing", "variable", "name", "callback", "reference", "weak", "cancel"] {
+        assert_eq!(running.text(&format!("/leave?{what}")), "left", "{what}");
+        assert_eq!(running.text("/look"), clean, "after {what}");
+        assert_eq!(running.text("/token"), "unset", "after {what}");
+        assert_eq!(running.text("/wait"), "True set", "after {what}");
+    }
+    running.server.wait_for_error_line("ends the task", |line| line.contains("the task has ended"));
+    assert_eq!(running.text("/ended"), "[True] 2", "the lifespan, and this request");
+    assert_eq!(running.get("/cancel").status, 500);
+    assert_eq!(running.text("/look"), clean, "after a cancelled request");
+    assert_eq!(running.text("/hello"), "hello");
+}
+
+#[test]
+fn an_application_may_return_what_can_be_awaited() {
+    if !has_python() {
+        return;
+    }
+    let running = start("asgi_app:plain", "workers = 1\nprotocol = \"asgi\"");
+    for _ in 0..3 {
+        assert_eq!(running.text("/"), "awaited");
+    }
+}
+
+#[test]
 fn bodies_go_both_ways() {
     if !has_python() {
         return;

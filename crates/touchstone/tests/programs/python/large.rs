@@ -1,6 +1,7 @@
-//! Bodies of gigabytes in both directions: the memory of the server and of its workers does not grow.
+//! Long bodies in both directions, through WSGI and ASGI, over HTTP/1.1 and HTTP/2: the memory of the server
+//! and of its workers does not grow with them.
 //!
-//! `PYTHON_BODY_BYTES` sets their size (10 GiB):
+//! The test with 256 MiB always runs. `PYTHON_BODY_BYTES` sets the size in the other one (10 GiB):
 //!
 //! ```sh
 //! cargo test -p touchstone --test programs python::large -- --ignored --nocapture
@@ -8,18 +9,17 @@
 
 #![allow(clippy::print_stdout, reason = "what was measured is printed")]
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::fs::File;
 
 use super::*;
 
 /// By how much the memory of a process may grow.
 const GROWTH_BYTES: u64 = 48 << 20;
 
-fn length() -> u64 {
-    let stated = std::env::var("PYTHON_BODY_BYTES").ok();
-    stated.map_or(10 << 30, |bytes| bytes.parse().expect("PYTHON_BODY_BYTES is a number of bytes"))
-}
+/// The length of the bodies of the test that always runs.
+const SHORT_BYTES: u64 = 256 << 20;
+
+const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 
 /// The most memory that a process has ever used, in bytes.
 fn peak_bytes(pid: u32) -> u64 {
@@ -41,69 +41,75 @@ fn processes(server: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Reads an answer to its end; returns how long its body is.
-fn body_length(stream: &mut TcpStream) -> u64 {
-    let mut buffer = vec![0; 1 << 20];
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("the head comes");
-        head.push(byte[0]);
+/// Runs curl without a time limit; returns what it prints. `None`, with a visible message, where it is not
+/// installed.
+fn curl_without_limit(arguments: &[&str]) -> Option<String> {
+    let output = match Command::new("curl").args(["--silent", "--show-error"]).args(arguments).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            skipped("long bodies (install curl)");
+            return None;
+        }
+        Err(error) => panic!("curl: {error}"),
+    };
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// An upload of a file and a download of as many bytes.
+fn exchange(running: &Running, version: &str, file: &Path, length: u64) -> Option<()> {
+    let url = |path: &str| format!("http://{}/{path}", running.server.address());
+    let file = file.to_str().expect("a path in UTF-8");
+    let answer = curl_without_limit(&[version, "--upload-file", file, &url("length")])?;
+    assert_eq!(answer, length.to_string(), "{version}: upload");
+    let format = "%{http_code} %{size_download}";
+    let large = url(&format!("large?{length}"));
+    let answer = curl_without_limit(&[version, "--output", "/dev/null", "--write-out", format, &large])?;
+    assert_eq!(answer, format!("200 {length}"), "{version}: download");
+    Some(())
+}
+
+fn bodies_pass_in_constant_memory(length: u64) {
+    if !has_python() {
+        return;
     }
-    let head = String::from_utf8_lossy(&head).into_owned();
-    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    let mut length = 0;
-    loop {
-        match stream.read(&mut buffer).expect("the body comes") {
-            0 => return length,
-            count => length += count as u64,
+    let limits = "[limits]\nbody_bytes = \"64GiB\"\n";
+    for app in ["wsgi_app:application", "asgi_app:application"] {
+        let running = start_in(&apps(), app, "workers = 1", limits);
+        // A file without blocks on the disk.
+        let path = running.tree.around().join("upload");
+        let file = File::create(&path).expect("it is made");
+        // What every body needs once is not growth.
+        for version in VERSIONS {
+            file.set_len(4 << 20).expect("its length is set");
+            let Some(()) = exchange(&running, version, &path, 4 << 20) else { return };
+        }
+        let processes = processes(running.server.process() as u32);
+        assert!(processes.len() >= 2, "a server and a worker");
+        let before: Vec<u64> = processes.iter().map(|pid| peak_bytes(*pid)).collect();
+        file.set_len(length).expect("its length is set");
+        for version in VERSIONS {
+            let Some(()) = exchange(&running, version, &path, length) else { return };
+            for (pid, before) in processes.iter().zip(&before) {
+                let after = peak_bytes(*pid);
+                let name = format!("{app}, {version}, process {pid}");
+                println!("{name}: {} KiB, after {length} bytes {} KiB", before >> 10, after >> 10);
+                assert!(after < before + GROWTH_BYTES, "{name}: {before}, then {after}");
+            }
         }
     }
 }
 
 #[test]
+fn long_bodies_pass_in_constant_memory() {
+    bodies_pass_in_constant_memory(SHORT_BYTES);
+}
+
+#[test]
 #[ignore = "it takes minutes"]
 fn bodies_of_gigabytes_pass_in_constant_memory() {
-    if !has_python() {
-        return;
-    }
-    let length = length();
-    let limits = "[limits]\nbody_bytes = \"64GiB\"\n";
-    for app in ["wsgi_app:application", "asgi_app:application"] {
-        let running = start_in(&apps(), app, "workers = 1", limits);
-        assert_eq!(running.post("/length", &vec![b'x'; 4 << 20]).body, b"4194304");
-        assert_eq!(running.get("/large?4194304").body.len(), 4 << 20);
-        let before: Vec<(u32, u64)> = processes(running.server.process() as u32)
-            .into_iter()
-            .map(|pid| (pid, peak_bytes(pid)))
-            .collect();
-        assert!(before.len() >= 2, "a server and a worker");
-
-        let mut stream = TcpStream::connect(running.server.address()).expect("it listens");
-        let head = format!(
-            "POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).expect("it is sent");
-        let piece = vec![b'x'; 1 << 20];
-        let mut left = length;
-        while left > 0 {
-            let now = left.min(piece.len() as u64);
-            stream.write_all(&piece[..now as usize]).expect("it is sent");
-            left -= now;
-        }
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        assert!(answer.ends_with(&format!("\r\n\r\n{length}")), "{app}: {answer}");
-
-        let mut stream = TcpStream::connect(running.server.address()).expect("it listens");
-        let head = format!("GET /large?{length} HTTP/1.0\r\n\r\n");
-        stream.write_all(head.as_bytes()).expect("it is sent");
-        assert_eq!(body_length(&mut stream), length, "{app}");
-
-        for (pid, before) in before {
-            let after = peak_bytes(pid);
-            println!("{app}: process {pid}: {} MiB, then {} MiB", before >> 20, after >> 20);
-            assert!(after < before + GROWTH_BYTES, "{app}: process {pid}: {before}, then {after}");
-        }
-    }
+    let stated = std::env::var("PYTHON_BODY_BYTES").ok();
+    let length =
+        stated.map_or(10 << 30, |bytes| bytes.parse().expect("PYTHON_BODY_BYTES is a number of bytes"));
+    bodies_pass_in_constant_memory(length);
 }

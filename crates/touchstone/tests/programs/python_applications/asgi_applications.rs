@@ -107,3 +107,62 @@ fn news_in_starlette() {
         visitor.ask("PATCH", "/echo", "", b"");
     });
 }
+
+#[test]
+fn a_library_in_litestar() {
+    let directory = programs();
+    let Some(both) = both("litestar_library:app", [&directory, &directory]) else { return };
+    both.compare("litestar", |visitor| {
+        visitor.get("/");
+        visitor.get("/books/1");
+        assert_eq!(visitor.get("/books/9").status, 404);
+        assert_eq!(visitor.get("/books/one").status, 404);
+        let book = "{\"title\": \"caf\u{e9}\", \"pages\": 7}";
+        assert_eq!(visitor.post("/books", "application/json", book.as_bytes()).status, 201);
+        assert_eq!(visitor.post("/books", "application/json", b"{\"title\": 1}").status, 400);
+        assert_eq!(visitor.post("/books", "application/json", b"{not json").status, 400);
+        assert_eq!(visitor.get("/slow").body, b"GET of /slow");
+        let upload = b"--b\r\nContent-Disposition: form-data; name=\"data\"; filename=\"a.txt\"\r\n\
+            Content-Type: text/plain\r\n\r\nhello\r\n--b--\r\n";
+        visitor.post("/upload", "multipart/form-data; boundary=b", upload);
+        assert_eq!(visitor.get("/stream").body.len(), 8890);
+        assert!(String::from_utf8_lossy(&visitor.get("/events").body).ends_with("data: book 2\r\n\r\n"));
+        visitor.get("/source");
+        assert_eq!(visitor.get("/moved").field("location"), Some("/"));
+        visitor.ask("HEAD", "/", "", b"");
+        visitor.ask("DELETE", "/books", "", b"");
+        assert_eq!(visitor.get("/fails").status, 500);
+        assert!(String::from_utf8_lossy(&visitor.get("/schema/openapi.json").body).contains("\"Book\""));
+    });
+    for address in both.addresses() {
+        let mut desk = WebSocket::open(address, "/desk").unwrap();
+        desk.say("a question").unwrap();
+        assert_eq!(desk.hear().unwrap(), "the desk has a question");
+        desk.close().unwrap();
+    }
+}
+
+#[test]
+fn rooms_of_django_channels() {
+    let directory = programs();
+    let Some(both) = both("channels_room:application", [&directory, &directory]) else { return };
+    both.compare("channels", |visitor| {
+        assert_eq!(visitor.get("/").body, b"GET of /, 0 bytes");
+        assert_eq!(visitor.get("/later?a=%20b").status, 200);
+        visitor.ask("HEAD", "/later", "", b"");
+        assert_eq!(visitor.get("/clock").body, b"0 bytes, and the end");
+        assert_eq!(visitor.post("/clock", "text/plain", &[b'x'; 100_000]).body, b"100000 bytes, and the end");
+    });
+    for address in both.addresses() {
+        let mut rooms: Vec<WebSocket> =
+            (0..3).map(|_| WebSocket::open(address, "/room/hall").unwrap()).collect();
+        let mut other = WebSocket::open(address, "/room/other").unwrap();
+        rooms[0].say("{\"message\": \"caf\u{e9}\"}").unwrap();
+        other.say("{\"message\": \"alone\"}").unwrap();
+        for room in &mut rooms {
+            assert_eq!(room.hear().unwrap(), "{\"message\": \"caf\\u00e9\"}");
+        }
+        assert_eq!(other.hear().unwrap(), "{\"message\": \"alone\"}");
+        rooms.into_iter().for_each(|room| room.close().unwrap());
+    }
+}

@@ -4,7 +4,12 @@ import asyncio
 import contextvars
 import os
 import signal
+import sys
+import weakref
 
+HERE = []
+LEFT = []
+WEAK = weakref.WeakKeyDictionary()
 VARIABLE = contextvars.ContextVar("variable", default="unset")
 
 
@@ -13,6 +18,13 @@ async def application(scope, receive, send):
         return await lifespan(scope, receive, send)
     name = scope["path"].strip("/").replace("-", "_") or "hello"
     await globals()["do_" + name](scope, receive, send)
+
+
+def plain(scope, receive, send):
+    """Is no coroutine function, and returns what can be awaited."""
+    if scope["type"] == "lifespan":
+        return lifespan(scope, receive, send)
+    return Awaitable(send)
 
 
 async def lifespan(scope, receive, send):
@@ -84,6 +96,60 @@ async def do_timeout(scope, receive, send):
         await answer(send, b"timed out")
 
 
+async def do_token(scope, receive, send):
+    """A token of a context variable is of the same context after a wait."""
+    token = VARIABLE.set("set")
+    await asyncio.sleep(0)
+    VARIABLE.reset(token)
+    await answer(send, VARIABLE.get().encode())
+
+
+async def do_leave(scope, receive, send):
+    """Leaves something in its task, without waiting."""
+    task = asyncio.current_task()
+    what = scope["query_string"]
+    if what == b"variable":
+        VARIABLE.set("left")
+    elif what == b"name":
+        task.set_name("left")
+    elif what == b"callback":
+        task.add_done_callback(lambda task: print("the task has ended"))
+    elif what == b"reference":
+        LEFT.append(task)
+    elif what == b"weak":
+        WEAK[task] = "left"
+    elif what == b"cancel":
+        task.cancel()
+    await answer(send, b"left")
+
+
+async def do_look(scope, receive, send):
+    """What an earlier request has left."""
+    task = asyncio.current_task()
+    left = [VARIABLE.get(), task.get_name() == "left", task in LEFT, task in WEAK, task._must_cancel]
+    await answer(send, repr(left).encode())
+
+
+async def do_ended(scope, receive, send):
+    """Whether the tasks that were left have ended, and how many there are."""
+    await asyncio.sleep(0)
+    await answer(send, f"{[task.done() for task in LEFT]} {len(asyncio.all_tasks())}".encode())
+
+
+async def do_cancel(scope, receive, send):
+    """Is cancelled before it waits."""
+    asyncio.current_task().cancel()
+    await asyncio.sleep(60)
+
+
+class Awaitable:
+    def __init__(self, send):
+        self.send = send
+
+    def __await__(self):
+        return answer(self.send, b"awaited").__await__()
+
+
 async def do_events(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
     for number in range(3):
@@ -132,6 +198,19 @@ async def do_silent(scope, receive, send):
 
 async def do_inject(scope, receive, send):
     await answer(send, b"x", headers=[(b"x-bad", b"a\r\nset-cookie: evil=1")])
+
+
+def meet():
+    HERE.append(None)
+    while len(HERE) < 2:
+        pass
+
+
+async def do_meet(scope, receive, send):
+    """Computes in a thread until two requests do, without giving the interpreter's lock away."""
+    sys.setswitchinterval(3600)
+    await asyncio.to_thread(meet)
+    await answer(send, b"met without a lock")
 
 
 async def do_kill(scope, receive, send):

@@ -8,6 +8,7 @@ import threading
 import time
 
 VERSION = "one"
+HERE = []
 
 
 class Closing:
@@ -149,6 +150,15 @@ def do_slow(environ, start_response):
     print("a slow request begins")
     time.sleep(float(environ["QUERY_STRING"]))
     return text(start_response, f"slow {VERSION}")
+
+
+def do_meet(environ, start_response):
+    """Computes until two requests are here, without giving the interpreter's lock away."""
+    sys.setswitchinterval(3600)
+    HERE.append(environ)
+    while len(HERE) < 2:
+        pass
+    return text(start_response, "met without a lock")
 
 
 def do_kill(environ, start_response):
