@@ -25,7 +25,7 @@ CALLERS = 16
 CALL_RATE, STREAM_RATE, STREAM_MESSAGES = 500, 50, 10
 EVENT_RATE, EVENTS, EVENT_SLEEPS = 200, 5, [0.03] + [0.02] * 4
 SOCKETS = 16
-STALLED_RATE = 100
+STALLED_RATE, STALLED_CLIENTS = 100, 24
 GATLING = CACHE / "gatling"
 UVICORN = CACHE / "python-servers/bin/uvicorn"
 
@@ -137,6 +137,7 @@ def touchstone(options, address, load):
     figures |= percentiles("", found["latency_us"]) | percentiles("first_", messages["first_us"])
     if kind == "sockets":
         figures |= percentiles("answer_", found["websockets"]["answer_us"])
+        figures["sent"] = found["websockets"]["sent"]
     return figures | percentiles("gap_", messages["gap_us"])
 
 
@@ -186,6 +187,7 @@ def k6(options, address, load):
         figures["messages"] = metrics["grpc_streams_msgs_received"]["count"]
     if kind == "sockets":
         figures["messages"] = of["count"]
+        figures["sent"] = metrics["ws_msgs_sent"]["count"]
     return figures
 
 
@@ -218,18 +220,22 @@ def gatling(options, address, load):
     scheme = "http" if load["kind"] == "events" else "ws"
     command = ["java", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", f"{compiled}:{libraries}"]
     command += [f"-Dstreams={load['kind']}", f"-Drate={rate}", f"-Dseconds={load['seconds']}"]
-    command += [f"-Durl={scheme}://{address}", "-Dgatling.data.file.bufferSize=8192"]
-    command += ["io.gatling.app.Gatling", "-s", "GatlingStreams", "-rf", options.scratch / "gatling-results"]
+    command += [f"-Durl={scheme}://{address}", f"-Dlogback.configurationFile={FILES / 'logback.xml'}"]
+    command += ["io.gatling.app.Gatling", "-s", "GatlingStreams", "-nr"]
+    command += ["-rf", options.scratch / "gatling-results"]
     text, used = run(command, options.core, load["seconds"])
     figures = {"used": used}
-    names = {"first event": "first_", "next event": "gap_"}
-    pattern = r"(first event|next event): (\d+)th percentile of response time .*?actual : ([\d.]+)"
+    # The whole of a WebSocket ends with its only message.
+    names = {"first event": "first_", "next event": "gap_", "whole": "" if scheme == "http" else "first_"}
+    pattern = r"(first event|next event|whole): (\d+)th percentile of response time .*?actual : ([\d.]+)"
     for name, percent, value in re.findall(pattern, text):
         figures[f"{names[name]}p{percent}"] = float(value)
-    counts = re.findall(r"(?:first|next) event: count of successful events .*?actual : ([\d.]+)", text)
+    pattern = r"(first event|next event|whole): count of successful events .*?actual : ([\d.]+)"
+    counts = {name: int(float(count)) for name, count in re.findall(pattern, text)}
     if not counts:
         raise NotMeasured(f"Gatling: {text[-400:]}")
-    return figures | {"calls": int(float(counts[0])), "messages": sum(int(float(one)) for one in counts)}
+    messages = sum(counts[name] for name in counts if name != "whole") or counts["whole"]
+    return figures | {"calls": counts["whole"], "messages": messages}
 
 
 TOOLS = {"touchstone load": touchstone, "ghz": ghz, "k6": k6, "Gatling": gatling, "vegeta": vegeta}
@@ -248,9 +254,10 @@ def compared(options, server, tool, load, start):
     log = server.log() if isinstance(server, EventServer) else None
     figures = tool(options, server.address, load | {"once": False})
     counts = server.counts()
-    # vegeta, ghz, and k6 where it reads events, do not count messages.
+    # vegeta, ghz, and k6 where it reads events, do not count messages. At the end of a load of WebSockets
+    # some messages are sent, and not answered any more.
     of = "messages" if "messages" in figures else "calls"
-    figures["off"] = abs(figures[of] - (counts[of] - before[of]))
+    figures["off"] = abs(figures.get("sent", figures[of]) - (counts[of] - before[of]))
     figures["counted"] = of
     figures["used"] = max(figures["used"] - start, 0.0)
     return figures | (server_times(server.log(), log) if log else {})
@@ -293,19 +300,20 @@ def grpc(options, _server):
     tools = chosen(options, "touchstone load", "ghz", "k6")
     rows = []
     for what, kind, rate in (
-        ("unary, closed", "Echo", 0), (f"unary, {CALL_RATE} a second", "Echo", CALL_RATE),
-        (f"streams of {STREAM_MESSAGES}, closed", "Count", 0),
+        (f"unary, {CALLERS} clients", "Echo", 0), (f"unary, {CALL_RATE} a second", "Echo", CALL_RATE),
+        (f"streams of {STREAM_MESSAGES}, {CALLERS} clients", "Count", 0),
         (f"streams of {STREAM_MESSAGES}, {STREAM_RATE} a second", "Count", STREAM_RATE),
     ):
-        load = {"kind": kind, "rate": rate, "clients": CALLERS, "seconds": options.short}
+        clients = CLIENTS if rate else CALLERS
+        load = {"kind": kind, "rate": rate, "clients": clients, "seconds": options.short}
         found = measured(options, grpc_server, tools, load)
         cost = lambda of: of["used"] * 1e6 / of["calls"]
         own = cost(found["touchstone load"])
         for name, of in found.items():
             figures = [written(of["calls"] / options.short), three(cost(of)), f"{own / cost(of):.2f}"]
             rows.append([f"{what}: {name}", *figures, three(of["p50"]), three(of["p99"]), of["off"]])
-    heads = ["calls/s", "CPU µs a call", "ours / theirs", "p50 ms", "p99 ms", "off by"]
-    return table([f"gRPC, {CALLERS} clients", *heads], rows)
+    heads = ["calls/s", "CPU µs a call", "ours / theirs", "p50 ms", "p99 ms", "counts differ by"]
+    return table(["gRPC", *heads], rows)
 
 
 def events(options, _server):
@@ -323,7 +331,7 @@ def events(options, _server):
     by_server = [three(found["touchstone load"].get(f"server_{key}")) for key in names[:4]]
     rows.append(["the server's clock", "", "", *by_server, "", "", ""])
     heads = ["CPU µs a stream", "ours / theirs", "first event p50 ms", "p99", "next event p50 ms", "p99",
-             "whole stream p50 ms", "p99", "off by"]
+             "whole stream p50 ms", "p99", "counts differ by"]
     return table([f"{EVENT_RATE} streams of {EVENTS} events a second", *heads], rows)
 
 
@@ -340,7 +348,7 @@ def sockets(options, _server):
         times = [three(of.get("answer_p50")), three(of.get("answer_p99"))]
         rate = written(of["messages"] / options.seconds)
         rows.append([name, rate, three(cost(of)), f"{own / cost(of):.2f}", *times, of["off"]])
-    heads = ["messages/s", "CPU µs a message", "ours / theirs", "p50 ms", "p99 ms", "off by"]
+    heads = ["messages/s", "CPU µs a message", "ours / theirs", "p50 ms", "p99 ms", "counts differ by"]
     return table([f"{SOCKETS} WebSockets", *heads], rows)
 
 
@@ -387,13 +395,14 @@ def stalled_streams(options, _server):
         ("gRPC", "Echo", grpc_server, "", ["touchstone load", "ghz", "k6"], []),
         ("WebSocket, first message", "sockets", websocket_server, "first_",
          ["touchstone load", "Gatling", "k6"], []),
-        ("first event", "events", EventServer, "first_", ["touchstone load", "Gatling"], EVENT_SLEEPS[:1]),
-        ("whole stream", "events", EventServer, "", ["touchstone load", "k6", "vegeta"], EVENT_SLEEPS),
+        ("first event", "events", EventServer, "first_", ["touchstone load"], EVENT_SLEEPS[:1]),
+        ("whole stream", "events", EventServer, "", ["touchstone load", "Gatling", "k6", "vegeta"],
+         EVENT_SLEEPS),
     ]
     rows, done = [], {}
     for what, kind, start_server, prefix, names, sleeps in kinds:
         for name, tool in chosen(options, *names).items():
-            load = {"kind": kind, "rate": STALLED_RATE, "clients": CLIENTS, "once": False}
+            load = {"kind": kind, "rate": STALLED_RATE, "clients": STALLED_CLIENTS, "once": False}
             load["seconds"] = STALL_RUN
             try:
                 if (kind, name) not in done:
@@ -403,9 +412,10 @@ def stalled_streams(options, _server):
                 continue
             of = done[kind, name]
             figures = [three(of.get(f"{prefix}p{percent}")) for percent in (50, 95, 99)]
-            rows.append([f"{what}: {name}", *figures])
+            rows.append([f"{what}: {name}", written(of["calls"]), *figures])
         found = truth(sleeps)
         figures = [three(found[f"p{percent}"]) for percent in (50, 95, 99)]
-        rows.append([f"{what}: the truth", "below 5" if not sleeps else figures[0], *figures[1:]])
+        figures[0] = figures[0] if sleeps else "below 5"
+        rows.append([f"{what}: the truth", written(STALLED_RATE * STALL_RUN), *figures])
     what = f"{STALLED_RATE} a second, {STALL} of {STALL_RUN} s without an answer"
-    return table([what, "p50 ms", "p95 ms", "p99 ms"], rows)
+    return table([what, "calls", "p50 ms", "p95 ms", "p99 ms"], rows)

@@ -93,38 +93,40 @@ fetch() {
     cp -r "${CARGO_HOME:-${HOME:-/root}/.cargo}/registry/src/"*"/$crate/aws-lc" "$work/aws-lc"
 }
 
-# with_cmake SOURCE TARGET OPTION...: builds the target in SOURCE/built, and installs it unless it is h2load.
+# with_cmake SOURCE TARGET OPTION...: builds the target in SOURCE/built.
 with_cmake() {
     local source=$1 goal=$2
     shift 2
-    cmake -S "$work/$source" -B "$work/$source/built" -DCMAKE_BUILD_TYPE=Release \
+    cmake -S "$work/$source" -B "$work/$source/built" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
         -DCMAKE_INSTALL_PREFIX="$work/usr" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_PREFIX_PATH="$work/usr" \
-        -DBUILD_SHARED_LIBS=OFF "$@" || return
-    # In nghttp2 only OpenSSL's own form of the interface has a check in CMake; that of AWS-LC is BoringSSL's.
+        -DBUILD_SHARED_LIBS=OFF -DENABLE_SHARED_LIB=OFF -DENABLE_STATIC_LIB=ON "$@" || return
+    # CMake of nghttp2 knows the QUIC of OpenSSL's forks by the name quictls only; AWS-LC has BoringSSL's.
     [ "$goal" != h2load ] ||
         sed -i 's/HAVE_LIBNGTCP2_CRYPTO_QUICTLS 1/HAVE_LIBNGTCP2_CRYPTO_BORINGSSL 1/' \
             "$work/$source/built/config.h" || return
     cmake --build "$work/$source/built" --parallel "$jobs" --target "$goal"
 }
 
+# All libraries are static, so that the program needs none of them later.
 build() {
-    local usr=$work/usr quic
-    with_cmake aws-lc install -DBUILD_TESTING=OFF -DBUILD_TOOL=OFF -DDISABLE_GO=ON -DDISABLE_PERL=ON || return
-    (cd "$work"/libev-* && ./configure --prefix="$usr" --disable-shared && make -j "$jobs" install) || return
-    with_cmake "$(basename "$work"/nghttp3-*)" install -DENABLE_LIB_ONLY=ON -DENABLE_SHARED_LIB=OFF \
-        -DENABLE_STATIC_LIB=ON || return
-    with_cmake "$(basename "$work"/ngtcp2-*)" install -DENABLE_LIB_ONLY=ON -DENABLE_SHARED_LIB=OFF \
-        -DENABLE_STATIC_LIB=ON -DENABLE_OPENSSL=OFF -DENABLE_BORINGSSL=ON \
+    local usr=$work/usr nghttp2=nghttp2-$version nghttp3 ngtcp2
+    nghttp3=$(basename "$work"/nghttp3-*/) ngtcp2=$(basename "$work"/ngtcp2-*/)
+    with_cmake aws-lc install -DBUILD_TOOL=OFF -DDISABLE_GO=ON -DDISABLE_PERL=ON || return
+    (cd "$work"/libev-*/ && ./configure --prefix="$usr" --disable-shared && make -j "$jobs" install) || return
+    with_cmake "$nghttp3" install -DENABLE_LIB_ONLY=ON || return
+    with_cmake "$ngtcp2" install -DENABLE_OPENSSL=OFF -DENABLE_BORINGSSL=ON \
         -DBORINGSSL_INCLUDE_DIR="$usr/include" \
-        "-DBORINGSSL_LIBRARIES=$usr/lib/libssl.a;$usr/lib/libcrypto.a;stdc++;pthread" || return
-    quic=$usr/lib/libngtcp2_crypto_boringssl.a
-    with_cmake "nghttp2-$version" h2load -DENABLE_APP=ON -DENABLE_HTTP3=ON -DENABLE_HPACK_TOOLS=OFF \
+        "-DBORINGSSL_LIBRARIES=$usr/lib/libssl.a;$usr/lib/libcrypto.a;stdc++;pthread" \
+        -DCMAKE_DISABLE_FIND_PACKAGE_Libev=ON -DCMAKE_DISABLE_FIND_PACKAGE_Libnghttp3=ON || return
+    sed -i 's/^  nghttp2$/  nghttp2_static/' "$work/$nghttp2/src/CMakeLists.txt"
+    with_cmake "$nghttp2" h2load -DENABLE_APP=ON -DENABLE_HTTP3=ON -DENABLE_HPACK_TOOLS=OFF \
         -DENABLE_EXAMPLES=OFF -DENABLE_DOC=OFF -DBUILD_STATIC_LIBS=ON -DWITH_LIBXML2=OFF -DWITH_JEMALLOC=OFF \
-        -DOPENSSL_ROOT_DIR="$usr" -DOPENSSL_USE_STATIC_LIBS=ON -DLIBEV_INCLUDE_DIR="$usr/include" \
-        -DLIBEV_LIBRARY="$usr/lib/libev.a" -DLIBNGTCP2_CRYPTO_QUICTLS_INCLUDE_DIR="$usr/include" \
-        -DLIBNGTCP2_CRYPTO_QUICTLS_LIBRARY="$quic" -DCMAKE_CXX_FLAGS="-isystem $usr/include" \
-        -DHAVE_SSL_PROVIDE_QUIC_DATA=1 || return
-    strip -o "$work/h2load" "$work/nghttp2-$version/built/src/h2load"
+        -DCMAKE_DISABLE_FIND_PACKAGE_Libbrotlienc=ON -DCMAKE_DISABLE_FIND_PACKAGE_Libbrotlidec=ON \
+        -DCMAKE_DISABLE_FIND_PACKAGE_Libcares=ON -DCMAKE_DISABLE_FIND_PACKAGE_Jansson=ON \
+        -DOPENSSL_ROOT_DIR="$usr" -DOPENSSL_USE_STATIC_LIBS=ON -DHAVE_SSL_PROVIDE_QUIC_DATA=1 \
+        -DLIBNGTCP2_CRYPTO_QUICTLS_INCLUDE_DIR="$usr/include" \
+        "-DLIBNGTCP2_CRYPTO_QUICTLS_LIBRARY=$usr/lib/libngtcp2_crypto_boringssl.a;$usr/lib/libngtcp2.a" || return
+    strip -o "$work/h2load" "$work/$nghttp2/built/src/h2load"
 }
 
 main "$@"

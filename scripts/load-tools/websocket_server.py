@@ -21,7 +21,9 @@ async def echo(socket):
 
 
 def report():
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        asyncio.get_running_loop().remove_reader(sys.stdin)
+        return
     print(json.dumps(served), flush=True)
 
 
