@@ -100,16 +100,12 @@ with_cmake() {
     cmake -S "$work/$source" -B "$work/$source/built" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
         -DCMAKE_INSTALL_PREFIX="$work/usr" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_PREFIX_PATH="$work/usr" \
         -DBUILD_SHARED_LIBS=OFF -DENABLE_SHARED_LIB=OFF -DENABLE_STATIC_LIB=ON "$@" || return
-    # CMake of nghttp2 knows the QUIC of OpenSSL's forks by the name quictls only; AWS-LC has BoringSSL's.
-    [ "$goal" != h2load ] ||
-        sed -i 's/HAVE_LIBNGTCP2_CRYPTO_QUICTLS 1/HAVE_LIBNGTCP2_CRYPTO_BORINGSSL 1/' \
-            "$work/$source/built/config.h" || return
     cmake --build "$work/$source/built" --parallel "$jobs" --target "$goal"
 }
 
 # All libraries are static, so that the program needs none of them later.
 build() {
-    local usr=$work/usr nghttp2=nghttp2-$version nghttp3 ngtcp2
+    local usr=$work/usr nghttp2=nghttp2-$version nghttp3 ngtcp2 quic
     nghttp3=$(basename "$work"/nghttp3-*/) ngtcp2=$(basename "$work"/ngtcp2-*/)
     with_cmake aws-lc install -DBUILD_TOOL=OFF -DDISABLE_GO=ON -DDISABLE_PERL=ON || return
     (cd "$work"/libev-*/ && ./configure --prefix="$usr" --disable-shared && make -j "$jobs" install) || return
@@ -118,14 +114,20 @@ build() {
         -DBORINGSSL_INCLUDE_DIR="$usr/include" \
         "-DBORINGSSL_LIBRARIES=$usr/lib/libssl.a;$usr/lib/libcrypto.a;stdc++;pthread" \
         -DCMAKE_DISABLE_FIND_PACKAGE_Libev=ON -DCMAKE_DISABLE_FIND_PACKAGE_Libnghttp3=ON || return
-    sed -i 's/^  nghttp2$/  nghttp2_static/' "$work/$nghttp2/src/CMakeLists.txt"
+    quic=$usr/lib/libngtcp2_crypto_boringssl.a
+    sed -i 's/^  nghttp2$/  nghttp2_static/' "$work/$nghttp2/src/CMakeLists.txt" || return
+    # CMake of nghttp2 knows the QUIC of OpenSSL's forks by the name quictls only; AWS-LC has BoringSSL's.
+    sed -i 's/^#cmakedefine HAVE_LIBNGTCP2_CRYPTO_QUICTLS$/#define HAVE_LIBNGTCP2_CRYPTO_BORINGSSL 1/' \
+        "$work/$nghttp2/cmakeconfig.h.in" || return
+    # A file of unit tests, which are not built, and which Debian's archive does not have.
+    mkdir -p "$work/$nghttp2/tests/munit" && touch "$work/$nghttp2/tests/munit/munit.c" || return
     with_cmake "$nghttp2" h2load -DENABLE_APP=ON -DENABLE_HTTP3=ON -DENABLE_HPACK_TOOLS=OFF \
         -DENABLE_EXAMPLES=OFF -DENABLE_DOC=OFF -DBUILD_STATIC_LIBS=ON -DWITH_LIBXML2=OFF -DWITH_JEMALLOC=OFF \
         -DCMAKE_DISABLE_FIND_PACKAGE_Libbrotlienc=ON -DCMAKE_DISABLE_FIND_PACKAGE_Libbrotlidec=ON \
         -DCMAKE_DISABLE_FIND_PACKAGE_Libcares=ON -DCMAKE_DISABLE_FIND_PACKAGE_Jansson=ON \
         -DOPENSSL_ROOT_DIR="$usr" -DOPENSSL_USE_STATIC_LIBS=ON -DHAVE_SSL_PROVIDE_QUIC_DATA=1 \
         -DLIBNGTCP2_CRYPTO_QUICTLS_INCLUDE_DIR="$usr/include" \
-        "-DLIBNGTCP2_CRYPTO_QUICTLS_LIBRARY=$usr/lib/libngtcp2_crypto_boringssl.a;$usr/lib/libngtcp2.a" || return
+        "-DLIBNGTCP2_CRYPTO_QUICTLS_LIBRARY=$quic;$usr/lib/libngtcp2.a" || return
     strip -o "$work/h2load" "$work/$nghttp2/built/src/h2load"
 }
 
