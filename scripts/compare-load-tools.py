@@ -429,6 +429,9 @@ def main():
     options.server_core, options.core, options.tools = cores[0], cores[-1], installed(INSTALLED)
     if "h2load with HTTP/3" in options.tools:
         options.tools.add("h2load")
+    if (busy := os.getloadavg()[0]) > 1:
+        print(f"compare-load-tools: the machine has other work (load average {busy:.1f}): rates and times are"
+              " not those of a quiet machine", file=sys.stderr, flush=True)
     tables, complete = measure(options, chosen)
     if options.write:
         write(tables)
