@@ -88,10 +88,11 @@ bench: ## Measure every kind of work on this build and the other servers that ar
 	@scripts/setup.sh --brief
 	@scripts/bench.sh $(if $(WORKS),--works $(WORKS)) $(addprefix --sut ,$(SUT))
 
-load-tools: ## Hold the load engine against wrk, h2load, k6 and vegeta, and write the tables of docs/load.md
+load-tools: ## Hold the load engine against wrk, h2load, k6, ghz, Gatling and vegeta, and write docs/load.md
 	@scripts/setup.sh --brief --rivals
 	@. scripts/environment.sh && cargo build --release --locked -p touchstone && \
-	    scripts/compare-load-tools.py --binary "$$target/release/touchstone" --write
+	    scripts/compare-load-tools.py --binary "$$target/release/touchstone" --write \
+	    $(if $(PARTS),--parts $(PARTS))
 
 lint: ## Check format, lints, and the dependencies' licences and advisories
 	@scripts/setup.sh --brief

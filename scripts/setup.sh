@@ -158,6 +158,8 @@ main() {
     fi || true
     if [ $brief = no ]; then scripts/setup-components.sh; else scripts/setup-components.sh --brief; fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
+    if [ $rivals = yes ]; then scripts/setup-load-tools.sh --brief; fi || true
+    if [ $rivals = yes ]; then scripts/setup-h2load-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-java.sh; else scripts/setup-java.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
