@@ -6,17 +6,20 @@
 //! |---|---|
 //! | `reader` | reads sections from TOML |
 //! | `kinds` | reads the value of a key by its [`Kind`] |
+//! | `description` | sections and keys as data, for texts and schemas |
 //! | `values` | values that are written as text: durations, sizes, addresses |
 //! | `listen_address`, `account_name` | an address to listen on; the name of a user or group |
 //! | `problem` | what is wrong, and the places of sections and keys |
 
 pub mod account_name;
+mod description;
 mod kinds;
 mod listen_address;
 mod problem;
 pub mod reader;
 pub mod values;
 
+pub use description::{KeyDescription, SectionDescription, ValidValues};
 pub use listen_address::{ListenAddress, UnixSocketName};
 pub use problem::{ConfigProblem, KeyPlaces, Place, SectionPlaces, problem_at};
 pub use touchstone_expression::network::Network;
@@ -70,13 +73,6 @@ pub struct Key<C: 'static> {
     pub documentation: &'static str,
     /// The valid values, and the field in which the value is stored.
     pub kind: Kind<C>,
-}
-
-impl<C> Key<C> {
-    /// Whether its value is written as a separate section.
-    pub fn is_section(&self) -> bool {
-        matches!(self.kind, Kind::Table { .. } | Kind::Tables { .. })
-    }
 }
 
 /// What the value of a key may be, and how it lands in the struct of its section.

@@ -5,23 +5,26 @@ use std::fmt::Write as _;
 
 use touchstone_config_section::reader::alternatives;
 use touchstone_config_section::values::{format_duration, format_size, nearest};
-use touchstone_config_section::{ABSENT, Key, Kind, Section};
+use touchstone_config_section::{ABSENT, KeyDescription, SectionDescription, ValidValues};
 
-use super::keys::for_each_section;
+use super::keys::sections;
 
 /// The page of the book that documents every key (`docs/configuration.md`).
 pub fn documentation_markdown() -> String {
     let mut page = String::from(INTRODUCTION);
     page.push_str("\n## All keys\n\n| key | value | default |\n|---|---|---|\n");
-    for_each_section!(section => {
-        for key in section.keys {
-            let name = format!("{} {}", section.header(), key.name);
+    let sections = sections();
+    for section in &sections {
+        for key in &section.keys {
+            let name = format!("{} {}", section.header, key.name);
             let anchor = name.replace(['[', ']', '.'], "").replace(' ', "-");
-            let value = value_of(&key.kind).replace('|', "\\|");
+            let value = value_of(&key.values).replace('|', "\\|");
             let _ = writeln!(page, "| [`{name}`](#{anchor}) | {value} | {} |", default_of(key.default));
         }
-    });
-    for_each_section!(section => write_section(&mut page, section));
+    }
+    for section in &sections {
+        write_section(&mut page, section);
+    }
     page.push_str("\n## A complete example\n\nEvery key, with a value that makes sense.\n\n```toml\n");
     page.push_str(&complete_example());
     page.push_str("```\n");
@@ -31,17 +34,17 @@ pub fn documentation_markdown() -> String {
 /// A configuration with every key, each after a comment that describes it.
 pub fn complete_example() -> String {
     let mut example = String::new();
-    for_each_section!(section => {
+    for section in sections() {
         if !example.is_empty() {
             example.push('\n');
         }
-        let _ = writeln!(example, "{}{}", before_in_example(section.name), section.header());
+        let _ = writeln!(example, "{}{}", before_in_example(section.name), section.header);
         for key in section.keys.iter().filter(|key| !key.is_section()) {
             let sign = if stands_with_others(section.name, key.name) { "" } else { "# " };
             let sentence = first_sentence(key.documentation);
             let _ = writeln!(example, "# {sentence}\n{sign}{} = {}", key.name, key.example);
         }
-    });
+    }
     example
 }
 
@@ -50,26 +53,28 @@ pub fn complete_example() -> String {
 pub fn explain(name: Option<&str>) -> Result<String, String> {
     let Some(name) = name else {
         let mut text = String::new();
-        for_each_section!(section => explain_section(&mut text, section));
+        for section in sections() {
+            explain_section(&mut text, &section);
+        }
         return Ok(text);
     };
     let wanted = name.replace(['[', ']', ' '], "");
     let mut text = String::new();
     let mut known = Vec::new();
-    for_each_section!(section => {
+    for section in sections() {
         if section.name == wanted {
-            explain_section(&mut text, section);
+            explain_section(&mut text, &section);
         }
         known.push(section.name.to_string());
-        for key in section.keys {
+        for key in &section.keys {
             let full = format!("{}.{}", section.name, key.name);
             if key.name == wanted || full == wanted {
-                KeyText::of(section, key).explain(&mut text);
+                explain_key(&mut text, &section, key);
             }
             known.push(key.name.to_string());
             known.push(full);
         }
-    });
+    }
     if text.is_empty() {
         let advice = match nearest(&wanted, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -128,139 +133,116 @@ root = "www"
 - A problem names its file. A reload reads all files again, including new ones.
 "#;
 
-/// The documentation of a key.
-struct KeyText {
-    /// The header of its section.
-    header: String,
-    name: &'static str,
-    documentation: &'static str,
-    /// The words that it takes, and their meanings.
-    choices: Vec<(&'static str, &'static str)>,
-    value: String,
-    default: String,
-    example: &'static str,
+/// A key as Markdown.
+fn write_key(page: &mut String, section: &SectionDescription, key: &KeyDescription) {
+    let _ = write!(page, "\n### `{} {}`\n\n{}\n", section.header, key.name, key.documentation);
+    let choices = choices_of(key);
+    if !choices.is_empty() {
+        page.push('\n');
+    }
+    for (word, meaning) in choices {
+        let _ = writeln!(page, "- `\"{word}\"`: {meaning}");
+    }
+    let (value, default) = (value_of(&key.values), default_of(key.default));
+    let (name, example) = (key.name, key.example);
+    let _ = writeln!(page, "\nValue: {value}. Default: {default}. Example: `{name} = {example}`");
 }
 
-impl KeyText {
-    fn of<C>(section: &Section<C>, key: &Key<C>) -> KeyText {
-        let choices = match &key.kind {
-            Kind::Choice(choices) => choices.iter().map(|choice| (choice.word, choice.meaning)).collect(),
-            _ => Vec::new(),
+/// A key for a terminal.
+fn explain_key(text: &mut String, section: &SectionDescription, key: &KeyDescription) {
+    let documentation = wrap(&key.documentation.replace('`', ""), "    ");
+    let _ = write!(text, "\n  {} {}\n{documentation}\n", section.header, key.name);
+    for (word, meaning) in choices_of(key) {
+        let _ = writeln!(text, "      \"{word}\": {meaning}");
+    }
+    let value = value_of(&key.values).replace('`', "");
+    let default = default_of(key.default).replace('`', "");
+    let example = format!("{} = {}", key.name, key.example);
+    for (what, value) in [("value", value), ("default", default), ("example", example)] {
+        let line = format!("    {what}: {value}");
+        let _ = match line.chars().count() {
+            ..=100 => writeln!(text, "{line}"),
+            _ => writeln!(text, "    {what}:\n{}", wrap(&value, "      ")),
         };
-        KeyText {
-            header: section.header(),
-            name: key.name,
-            documentation: key.documentation,
-            choices,
-            value: value_of(&key.kind),
-            default: default_of(key.default),
-            example: key.example,
-        }
-    }
-
-    /// As Markdown.
-    fn write(&self, page: &mut String) {
-        let _ = write!(page, "\n### `{} {}`\n\n{}\n", self.header, self.name, self.documentation);
-        if !self.choices.is_empty() {
-            page.push('\n');
-        }
-        for (word, meaning) in &self.choices {
-            let _ = writeln!(page, "- `\"{word}\"`: {meaning}");
-        }
-        let (value, default) = (&self.value, &self.default);
-        let _ = writeln!(
-            page,
-            "\nValue: {value}. Default: {default}. Example: `{} = {}`",
-            self.name, self.example
-        );
-    }
-
-    /// For a terminal.
-    fn explain(&self, text: &mut String) {
-        let documentation = wrap(&self.documentation.replace('`', ""), "    ");
-        let _ = write!(text, "\n  {} {}\n{documentation}\n", self.header, self.name);
-        for (word, meaning) in &self.choices {
-            let _ = writeln!(text, "      \"{word}\": {meaning}");
-        }
-        let value = self.value.replace('`', "");
-        let default = self.default.replace('`', "");
-        let example = format!("{} = {}", self.name, self.example);
-        for (what, value) in [("value", value), ("default", default), ("example", example)] {
-            let line = format!("    {what}: {value}");
-            let _ = match line.chars().count() {
-                ..=100 => writeln!(text, "{line}"),
-                _ => writeln!(text, "    {what}:\n{}", wrap(&value, "      ")),
-            };
-        }
     }
 }
 
-fn write_section<C>(page: &mut String, section: &'static Section<C>) {
-    let _ = write!(page, "\n## `{}`\n\n{}\n", section.header(), section.documentation);
-    for key in section.keys {
-        KeyText::of(section, key).write(page);
+/// The words that a key takes, and their meanings.
+fn choices_of(key: &KeyDescription) -> &[(&'static str, &'static str)] {
+    match &key.values {
+        ValidValues::Choice(choices) => choices,
+        _ => &[],
     }
 }
 
-fn explain_section<C>(text: &mut String, section: &'static Section<C>) {
+fn write_section(page: &mut String, section: &SectionDescription) {
+    let _ = write!(page, "\n## `{}`\n\n{}\n", section.header, section.documentation);
+    for key in &section.keys {
+        write_key(page, section, key);
+    }
+}
+
+fn explain_section(text: &mut String, section: &SectionDescription) {
     if !text.is_empty() {
         text.push('\n');
     }
-    let _ = writeln!(text, "{}\n{}", section.header(), wrap(section.documentation, "  "));
-    for key in section.keys {
-        KeyText::of(section, key).explain(text);
+    let _ = writeln!(text, "{}\n{}", section.header, wrap(section.documentation, "  "));
+    for key in &section.keys {
+        explain_key(text, section, key);
     }
 }
 
 /// The description of a value, with code between backquotes.
-fn value_of<C>(kind: &Kind<C>) -> String {
-    match kind {
-        Kind::Boolean(_) => "`true` or `false`".to_string(),
-        Kind::Number { least, most, .. } => format!("whole number, {least} to {most}"),
-        Kind::NumberOrWord { word, least, most, .. } => {
+fn value_of(values: &ValidValues) -> String {
+    match values {
+        ValidValues::Boolean => "`true` or `false`".to_string(),
+        ValidValues::Number { least, most } => format!("whole number, {least} to {most}"),
+        ValidValues::NumberOrWord { word, least, most } => {
             format!("whole number, {least} to {most}, or `\"{word}\"`")
         }
-        Kind::Share(_) => "number, 0 to 1".to_string(),
-        Kind::Size { least, most, .. } => format!("size, {} to {}", format_size(*least), format_size(*most)),
-        Kind::SizeOrAuto { least, most, .. } => {
+        ValidValues::Share => "number, 0 to 1".to_string(),
+        ValidValues::Size { least, most } => {
+            format!("size, {} to {}", format_size(*least), format_size(*most))
+        }
+        ValidValues::SizeOrAuto { least, most } => {
             format!("size, {} to {}, or `\"auto\"`", format_size(*least), format_size(*most))
         }
-        Kind::Duration { least, most, .. } => {
+        ValidValues::Duration { least, most } => {
             format!("duration, {} to {}", format_duration(*least), format_duration(*most))
         }
-        Kind::Choice(choices) => {
-            alternatives(&choices.iter().map(|choice| format!("`\"{}\"`", choice.word)).collect::<Vec<_>>())
+        ValidValues::Choice(choices) => {
+            alternatives(&choices.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>())
         }
-        Kind::LogDestination(_) => {
+        ValidValues::LogDestination => {
             "`\"off\"`, `\"stdout\"`, `\"stderr\"`, a path, `\"syslog:...\"` or `\"journald\"`".to_string()
         }
-        Kind::LineFormat(_) => {
+        ValidValues::LineFormat => {
             "`\"common\"`, `\"combined\"`, `\"json\"` or a line with variables".to_string()
         }
-        Kind::Directory(_) => "path of a directory".to_string(),
-        Kind::File(_) => "path of a file".to_string(),
-        Kind::FileOrWord { word, .. } => format!("path of a file, or `\"{word}\"`"),
-        Kind::HeaderValue(_) => "string of printable ASCII".to_string(),
-        Kind::Token(_) => "string, one word".to_string(),
-        Kind::Files(_) => "array of paths of files".to_string(),
-        Kind::FileNames(_) => "array of file names".to_string(),
-        Kind::Hosts(_) => "array of host names".to_string(),
-        Kind::ListenAddresses(_) => {
+        ValidValues::Directory => "path of a directory".to_string(),
+        ValidValues::File => "path of a file".to_string(),
+        ValidValues::FileOrWord { word } => format!("path of a file, or `\"{word}\"`"),
+        ValidValues::HeaderValue => "string of printable ASCII".to_string(),
+        ValidValues::Token => "string, one word".to_string(),
+        ValidValues::Files => "array of paths of files".to_string(),
+        ValidValues::FileNames => "array of file names".to_string(),
+        ValidValues::Hosts => "array of host names".to_string(),
+        ValidValues::ListenAddresses => {
             "array of `\"ADDRESS:PORT\"` and `\"unix:PATH\"`, at least one".to_string()
         }
-        Kind::MediaTypes(_) => "table from endings to media types".to_string(),
-        Kind::ContentCodings(_) => "array of `\"br\"`, `\"zstd\"` and `\"gzip\"`".to_string(),
-        Kind::CompressionLevels(_) => "table from content codings to levels".to_string(),
-        Kind::ErrorPages(_) => "table from status codes to paths that begin with `/`".to_string(),
-        Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"` and `\"unix:PATH\"`".to_string(),
-        Kind::Networks(_) => "array of addresses and networks".to_string(),
-        Kind::Checked { what, .. }
-        | Kind::CheckedArray { what, .. }
-        | Kind::CheckedOneOrMore { what, .. }
-        | Kind::Fields { what, .. }
-        | Kind::Pairs { what, .. } => what.to_string(),
-        Kind::Table { .. } => "table".to_string(),
-        Kind::Tables { .. } => "array of tables".to_string(),
+        ValidValues::MediaTypes => "table from endings to media types".to_string(),
+        ValidValues::ContentCodings => "array of `\"br\"`, `\"zstd\"` and `\"gzip\"`".to_string(),
+        ValidValues::CompressionLevels => "table from content codings to levels".to_string(),
+        ValidValues::ErrorPages => "table from status codes to paths that begin with `/`".to_string(),
+        ValidValues::SocketAddresses => "array of `\"ADDRESS:PORT\"` and `\"unix:PATH\"`".to_string(),
+        ValidValues::Networks => "array of addresses and networks".to_string(),
+        ValidValues::Checked { what }
+        | ValidValues::CheckedArray { what }
+        | ValidValues::CheckedOneOrMore { what }
+        | ValidValues::Fields { what }
+        | ValidValues::Pairs { what } => what.to_string(),
+        ValidValues::Table => "table".to_string(),
+        ValidValues::Tables => "array of tables".to_string(),
     }
 }
 
@@ -447,12 +429,14 @@ mod tests {
     #[test]
     fn explanations() {
         let all = explain(None).unwrap();
-        for_each_section!(section => for key in section.keys {
-            let name = format!("{} {}", section.header(), key.name);
-            assert!(all.contains(&name), "{name}");
-            let one = explain(Some(&format!("{}.{}", section.name, key.name))).unwrap();
-            assert!(one.contains(&name), "{one}");
-        });
+        for section in sections() {
+            for key in &section.keys {
+                let name = format!("{} {}", section.header, key.name);
+                assert!(all.contains(&name), "{name}");
+                let one = explain(Some(&format!("{}.{}", section.name, key.name))).unwrap();
+                assert!(one.contains(&name), "{one}");
+            }
+        }
         assert!(all.lines().all(|line| line.chars().count() <= 100));
         assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 7);
         // The six keys of the section, and the key of routes that has its name.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 pub use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section};
 
+use touchstone_config_section::SectionDescription;
 use touchstone_config_section::as_usize;
 use touchstone_config_section::values::{self, DAY, HOUR, MIB};
 
@@ -1077,20 +1078,24 @@ macro_rules! for_each_section {
         }
     }};
 }
+#[cfg(test)]
 pub(super) use for_each_section;
+
+/// Every section as data, in the order of the documentation.
+pub(super) fn sections() -> Vec<SectionDescription> {
+    let mut sections = Vec::new();
+    for_each_section!(section => sections.push(section.description()));
+    sections
+}
 
 /// The names of all sections that are not inside another, each with its header.
 pub(super) fn section_names() -> Vec<(&'static str, String)> {
-    let mut names = Vec::new();
-    for_each_section!(section => if !section.name.contains('.') {
-        names.push((section.name, section.header()))
-    });
-    names
+    let outer = sections().into_iter().filter(|section| !section.name.contains('.'));
+    outer.map(|section| (section.name, section.header)).collect()
 }
 
 /// The headers of the sections that have a key of this name.
 pub(super) fn sections_with_key(name: &str) -> Vec<String> {
-    let mut headers = Vec::new();
-    for_each_section!(section => if section.key(name).is_some() { headers.push(section.header()) });
-    headers
+    let has_key = |section: &SectionDescription| section.keys.iter().any(|key| key.name == name);
+    sections().into_iter().filter(has_key).map(|section| section.header).collect()
 }

@@ -4,12 +4,12 @@
 //! problems: invalid contents of a string, and keys that contradict each other.
 
 use serde_json::{Map, Value, json};
-use touchstone_config_section::{ABSENT, Kind, Section};
+use touchstone_config_section::{ABSENT, SectionDescription, ValidValues};
 use touchstone_files::compress::level_range;
 use touchstone_http::content_coding::ContentCoding;
 
 use super::include::INCLUDE;
-use super::keys::for_each_section;
+use super::keys;
 
 const DURATION: &str = "^[0-9]+(ms|s|m|h)$";
 const SIZE: &str = "^[0-9]+ *([bB]|[kKmMgGtT][iI]?[bB])?$";
@@ -18,8 +18,10 @@ const SIZE: &str = "^[0-9]+ *([bB]|[kKmMgGtT][iI]?[bB])?$";
 pub fn json_schema() -> String {
     let mut definitions = Map::new();
     let mut sections = Map::new();
-    for_each_section!(section => {
-        definitions.insert(section.name.to_string(), definition(section));
+    let all = keys::sections();
+    let names: Vec<&str> = all.iter().map(|section| section.name).collect();
+    for section in &all {
+        definitions.insert(section.name.to_string(), definition(section, &names));
         if !section.name.contains('.') {
             let reference = reference(section.name);
             let value = if section.repeated {
@@ -30,7 +32,7 @@ pub fn json_schema() -> String {
             };
             sections.insert(section.name.to_string(), value);
         }
-    });
+    }
     let texts = json!({ "type": "array", "items": { "type": "string" } });
     sections.insert(
         INCLUDE.to_string(),
@@ -55,14 +57,15 @@ fn reference(section: &str) -> Value {
     json!({ "$ref": format!("#/definitions/{section}") })
 }
 
-fn definition<C>(section: &'static Section<C>) -> Value {
+/// The schema of a section; `names` are those of all sections.
+fn definition(section: &SectionDescription, names: &[&str]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for key in section.keys {
-        let schema = match &key.kind {
-            Kind::Table { .. } => of_table(section.name, key.name),
-            Kind::Tables { .. } => array_of(reference(&section_of(section.name, key.name))),
-            kind => of_kind(kind),
+    for key in &section.keys {
+        let schema = match &key.values {
+            ValidValues::Table => of_table(section.name, key.name, names),
+            ValidValues::Tables => array_of(reference(&section_of(section.name, key.name, names))),
+            values => of_values(values),
         };
         properties.insert(key.name.to_string(), described(schema, key.documentation, key.default));
         if key.default.is_none() {
@@ -96,8 +99,8 @@ fn described(mut schema: Value, documentation: &str, default: Option<&str>) -> V
 }
 
 /// A table that is a section of its own. `allOf`, because draft 7 ignores keywords beside a reference.
-fn of_table(section: &str, name: &str) -> Value {
-    let table = reference(&section_of(section, name));
+fn of_table(section: &str, name: &str, names: &[&str]) -> Value {
+    let table = reference(&section_of(section, name, names));
     match (section, name) {
         ("site.route", "php") => json!({ "anyOf": [{ "type": "string" }, table] }),
         (_, "telemetry") => json!({ "anyOf": [{ "enum": ["off"] }, table] }),
@@ -108,52 +111,50 @@ fn of_table(section: &str, name: &str) -> Value {
 }
 
 /// The section that a key of another is: the one below it, or else the site's, whose keys are the same.
-fn section_of(section: &str, name: &str) -> String {
+fn section_of(section: &str, name: &str, names: &[&str]) -> String {
     let below = format!("{section}.{name}");
-    let mut is_known = false;
-    for_each_section!(section => is_known |= section.name == below);
-    if is_known { below } else { format!("site.{name}") }
+    if names.contains(&below.as_str()) { below } else { format!("site.{name}") }
 }
 
-fn of_kind<C>(kind: &Kind<C>) -> Value {
-    match kind {
-        Kind::Boolean(_) => of_type("boolean"),
-        Kind::Number { least, most, .. } => number(*least, *most),
-        Kind::NumberOrWord { word, least, most, .. } => any_of(vec![number(*least, *most), one_of(&[word])]),
-        Kind::Share(_) => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
-        Kind::Size { least, most, .. } => any_of(vec![number(*least, *most), pattern(SIZE)]),
-        Kind::SizeOrAuto { least, most, .. } => {
+fn of_values(values: &ValidValues) -> Value {
+    match values {
+        ValidValues::Boolean => of_type("boolean"),
+        ValidValues::Number { least, most } => number(*least, *most),
+        ValidValues::NumberOrWord { word, least, most } => {
+            any_of(vec![number(*least, *most), one_of(&[word])])
+        }
+        ValidValues::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+        ValidValues::Size { least, most } => any_of(vec![number(*least, *most), pattern(SIZE)]),
+        ValidValues::SizeOrAuto { least, most } => {
             any_of(vec![number(*least, *most), pattern(SIZE), one_of(&["auto"])])
         }
-        Kind::Duration { .. } => pattern(DURATION),
-        Kind::Choice(choices) => one_of(&choices.iter().map(|choice| choice.word).collect::<Vec<_>>()),
-        Kind::ListenAddresses(_) => at_least_one(),
-        Kind::Files(_)
-        | Kind::FileNames(_)
-        | Kind::Hosts(_)
-        | Kind::SocketAddresses(_)
-        | Kind::Networks(_)
-        | Kind::CheckedArray { .. } => array_of(of_type("string")),
-        Kind::ContentCodings(_) => {
+        ValidValues::Duration { .. } => pattern(DURATION),
+        ValidValues::Choice(choices) => one_of(&choices.iter().map(|(word, _)| *word).collect::<Vec<_>>()),
+        ValidValues::ListenAddresses => at_least_one(),
+        ValidValues::Files
+        | ValidValues::FileNames
+        | ValidValues::Hosts
+        | ValidValues::SocketAddresses
+        | ValidValues::Networks
+        | ValidValues::CheckedArray { .. } => array_of(of_type("string")),
+        ValidValues::ContentCodings => {
             array_of(one_of(&ContentCoding::ALL.iter().map(|coding| coding.token()).collect::<Vec<_>>()))
         }
-        Kind::CompressionLevels(_) => compression_levels(),
-        Kind::ErrorPages(_) => error_pages(),
-        Kind::MediaTypes(_) | Kind::Fields { .. } | Kind::Pairs { .. } => table_of_texts(),
-        Kind::CheckedOneOrMore { .. } => any_of(vec![of_type("string"), at_least_one()]),
-        Kind::Table { .. } | Kind::Tables { .. } => of_type("object"),
-        Kind::LogDestination(_)
-        | Kind::LineFormat(_)
-        | Kind::Directory(_)
-        | Kind::File(_)
-        | Kind::FileOrWord { .. }
-        | Kind::HeaderValue(_)
-        | Kind::Token(_)
-        | Kind::Checked { .. } => of_type("string"),
+        ValidValues::CompressionLevels => compression_levels(),
+        ValidValues::ErrorPages => error_pages(),
+        ValidValues::MediaTypes | ValidValues::Fields { .. } | ValidValues::Pairs { .. } => table_of_texts(),
+        ValidValues::CheckedOneOrMore { .. } => any_of(vec![of_type("string"), at_least_one()]),
+        ValidValues::Table | ValidValues::Tables => of_type("object"),
+        ValidValues::LogDestination
+        | ValidValues::LineFormat
+        | ValidValues::Directory
+        | ValidValues::File
+        | ValidValues::FileOrWord { .. }
+        | ValidValues::HeaderValue
+        | ValidValues::Token
+        | ValidValues::Checked { .. } => of_type("string"),
     }
 }
-
-// `of_kind` is compiled for each section. Its parts are compiled once.
 
 fn of_type(name: &str) -> Value {
     json!({ "type": name })
