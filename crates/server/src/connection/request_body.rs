@@ -238,7 +238,12 @@ impl BodyFeed {
                 // Counted from the start of the wait, even if other events wake the connection before.
                 if !self.decoder.is_raw() && !self.has_other_deadline && self.wait_began_ms.is_none() {
                     self.wait_began_ms = Some(now_ms);
-                    connection.set_deadline(self.rate_check.allowance());
+                    let allowance = self.rate_check.allowance();
+                    match self.is_answered && self.sender.is_none() {
+                        // Like a connection without a request, it may be ended to make room.
+                        true => connection.set_idle_deadline(allowance),
+                        false => connection.set_deadline(allowance),
+                    }
                 }
                 Poll::Pending
             }
