@@ -4,8 +4,8 @@
 //! belong to the connection, which receives them and provides them by its methods. The feed decodes them and
 //! writes them into the pipe, but only as fast as the handler reads. It is polled together with the handler
 //! and with the writing of the answer. The part that no handler has read is discarded, so that the next
-//! request begins where this one ends. An answer does not wait for that, with one exception: the answer with a
-//! file to a body that may still prove to be wrong.
+//! request begins where this one ends. Only one answer waits for that: a file to a body that may still prove
+//! to be wrong.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -283,8 +283,8 @@ impl BodyFeed {
 
     // ---- the part that no handler reads
 
-    /// Whether the rest of the body may change an answer that does not depend on its content: it may break its
-    /// coding or exceed its limit, or the client sends it only if it is asked to.
+    /// Whether the rest of the body may change an answer that does not depend on its content: it may break
+    /// its coding or exceed its limit, or the client sends it only if it is asked to.
     pub fn may_change_answer(&self) -> bool {
         !self.is_done() && (self.decoder.is_chunked() || self.waits_to_be_asked)
     }

@@ -11,9 +11,9 @@ use touchstone_access::{MinimumRate, RateCheck};
 use super::Connection;
 use super::request_body::BodyFeed;
 
-/// After an answer that leaves a part of the request unread, the connection still receives, so that the client
-/// can read the answer before it gets an error for the rest (RFC 9112 section 9.6): until nothing arrives for
-/// this long, or until the whole time or these bytes have passed.
+/// After an answer that leaves a part of the request unread, the connection still receives, so that the
+/// client can read the answer before it gets an error for the rest (RFC 9112 section 9.6): until nothing
+/// arrives for this long, or until the whole time or these bytes have passed.
 const LINGER_PAUSE: Duration = Duration::from_secs(2);
 const MOST_LINGER: Duration = Duration::from_secs(10);
 const MOST_LINGER_BYTES: usize = 64 * 1024 * 1024;
