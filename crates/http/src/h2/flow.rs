@@ -80,6 +80,12 @@ impl ReceiveWindow {
         allowed
     }
 
+    /// Bytes that the peer may still send.
+    #[inline]
+    pub(crate) fn available(&self) -> u32 {
+        self.available
+    }
+
     /// Bytes that were received and not consumed.
     #[inline]
     pub(crate) fn unconsumed(&self) -> u32 {

@@ -49,6 +49,10 @@ pub struct Limits {
     /// Whether CONNECT requests may have a `:protocol`, for WebSockets and others
     /// (`SETTINGS_ENABLE_CONNECT_PROTOCOL`, RFC 8441).
     pub extended_connect: bool,
+    /// Whether a client may still end a request whose response is complete. Its stream stays open until then,
+    /// or until the caller [stops](super::ServerConnection::stop_request) the request. Otherwise, and if the
+    /// rest of the request does not fit into the window of its stream, the stream is reset at once.
+    pub awaits_requests: bool,
     /// The output buffer is not filled beyond this size.
     pub output_bytes: usize,
     /// Streams reset before their response is complete, in one [period](super::ServerConnection::replenish)
@@ -79,6 +83,7 @@ impl Default for Limits {
             decoder_table_bytes: DEFAULT_TABLE_BYTES,
             encoder_table_bytes: DEFAULT_TABLE_BYTES,
             extended_connect: false,
+            awaits_requests: false,
             output_bytes: 128 * 1024,
             resets: 200,
             control_frames: 1000,

@@ -93,6 +93,20 @@ impl BodyDecoder {
         matches!(self.rest, Rest::Done)
     }
 
+    /// Whether the length of the rest is not known yet, and the rest may break the coding.
+    pub fn is_chunked(&self) -> bool {
+        matches!(self.rest, Rest::Chunked(_))
+    }
+
+    /// How many bytes are still to come: of the body, or at least of its present chunk.
+    pub fn least_rest_bytes(&self) -> u64 {
+        match &self.rest {
+            Rest::Counted(remaining) => *remaining,
+            Rest::Chunked(decoder) => decoder.chunk_remaining(),
+            Rest::Done | Rest::Raw => 0,
+        }
+    }
+
     /// Whether the bytes have no framing, after a switch of protocols.
     pub fn is_raw(&self) -> bool {
         matches!(self.rest, Rest::Raw)

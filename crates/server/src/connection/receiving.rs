@@ -33,6 +33,21 @@ impl Connection {
         }
     }
 
+    /// Receives once without a wait, and keeps the bytes; their number, or `None` if the client has left.
+    /// Pending: nothing has arrived. The task is not woken.
+    pub(super) fn receive_available(&mut self) -> Poll<Option<usize>> {
+        let core = self.core.clone();
+        let state = &mut *core.state.borrow_mut();
+        match self.transport.try_receive(&mut state.receive_buffer) {
+            Ok(None) => Poll::Pending,
+            Ok(Some(0)) | Err(_) => Poll::Ready(None),
+            Ok(Some(count)) => {
+                self.input.extend_from_slice(&state.receive_buffer[..count]);
+                Poll::Ready(Some(count))
+            }
+        }
+    }
+
     /// Waits for bytes and serves them; ready with a step that may need to wait.
     pub(super) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<ConnectionStep> {
         let core = self.core.clone();

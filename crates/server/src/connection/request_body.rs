@@ -3,8 +3,9 @@
 //! [`BodyFeed`] owns the state of the body: its decoder, the handler's pipe and the client's rate. The bytes
 //! belong to the connection, which receives them and provides them by its methods. The feed decodes them and
 //! writes them into the pipe, but only as fast as the handler reads. It is polled together with the handler
-//! and with the writing of the answer. At the end, the part that no handler has read is read and discarded,
-//! so that the next request begins where this one ends.
+//! and with the writing of the answer. The part that no handler has read is discarded, so that the next
+//! request begins where this one ends. Only one answer waits for that: a file to a body that may still prove
+//! to be wrong.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -25,6 +26,10 @@ const PIPE_BYTES: usize = 128 * 1024;
 /// How many bytes that follow the request are received while a handler works.
 const AHEAD_BYTES: usize = 64 * 1024;
 
+/// How many bytes that no handler has read are discarded so that the connection can continue. If more are to
+/// come, the connection ends.
+const MOST_DISCARDED_BYTES: u64 = 1024 * 1024;
+
 /// A body that is being received.
 pub struct BodyFeed {
     decoder: BodyDecoder,
@@ -40,6 +45,10 @@ pub struct BodyFeed {
     pub has_other_deadline: bool,
     /// After a switch of protocols the client has ended its direction.
     is_half_closed: bool,
+    /// The answer has begun.
+    is_answered: bool,
+    /// How many bytes were discarded.
+    discarded_bytes: u64,
     /// The error, if there was one.
     pub problem: Option<BodyProblem>,
 }
@@ -89,6 +98,8 @@ impl BodyFeed {
             wait_began_ms: None,
             has_other_deadline: false,
             is_half_closed: false,
+            is_answered: false,
+            discarded_bytes: 0,
             problem: None,
         }
     }
@@ -109,6 +120,9 @@ impl BodyFeed {
     pub fn poll(&mut self, connection: &mut Connection, watch: bool, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.poll_sender(context).is_pending() {
+                if self.is_answered && self.has_other_deadline && self.sender.is_none() {
+                    self.poll_discard(connection, context);
+                }
                 return if watch && !self.is_half_closed {
                     self.poll_departure(connection, context)
                 } else {
@@ -201,7 +215,8 @@ impl BodyFeed {
 
     /// Sends `100 Continue` if the client waits for it.
     fn send_continue(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
-        if std::mem::take(&mut self.waits_to_be_asked) {
+        // A client that has received the final answer takes an interim response for another answer.
+        if !self.is_answered && std::mem::take(&mut self.waits_to_be_asked) {
             connection.queue(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         connection.send_queued(context);
@@ -223,7 +238,12 @@ impl BodyFeed {
                 // Counted from the start of the wait, even if other events wake the connection before.
                 if !self.decoder.is_raw() && !self.has_other_deadline && self.wait_began_ms.is_none() {
                     self.wait_began_ms = Some(now_ms);
-                    connection.set_deadline(self.rate_check.allowance());
+                    let allowance = self.rate_check.allowance();
+                    match self.is_answered && self.sender.is_none() {
+                        // Like a connection without a request, it may be ended to make room.
+                        true => connection.set_idle_deadline(allowance),
+                        false => connection.set_deadline(allowance),
+                    }
                 }
                 Poll::Pending
             }
@@ -261,26 +281,119 @@ impl BodyFeed {
         }
     }
 
-    /// Reads the rest of the body and discards it.
+    // ---- the part that no handler reads
+
+    /// Whether the rest of the body may change an answer that does not depend on its content: it may break
+    /// its coding or exceed its limit, or the client sends it only if it is asked to.
+    pub fn may_change_answer(&self) -> bool {
+        !self.is_done() && (self.decoder.is_chunked() || self.waits_to_be_asked)
+    }
+
+    /// Whether the connection can have another request after this one, whose answer has this status. If the
+    /// rest of the body is not here yet, this promises to read it.
+    pub fn can_be_followed(&self, status: u16) -> bool {
+        let is_read = self.sender.as_ref().is_some_and(|sender| !sender.is_gone());
+        self.is_done() || !self.waits_to_be_asked && (is_read && status < 400 || self.may_be_discarded())
+    }
+
+    /// Called before the answer is written: from now on the client is not asked for its body.
+    pub fn begin_answer(&mut self) {
+        self.is_answered = true;
+    }
+
+    /// Called after the deadline of a wait has been replaced by another.
+    pub fn restart_wait(&mut self) {
+        self.wait_began_ms = None;
+    }
+
+    /// Reads the rest of the body before its answer, and discards it.
     pub async fn drain(&mut self, connection: &mut Connection) -> Result<(), BodyProblem> {
         self.sender = None;
-        if let Some(problem) = self.problem {
-            return Err(problem);
+        while self.problem.is_none() && !self.is_done() {
+            self.discard_piece(connection).await;
         }
-        loop {
-            let piece = poll_fn(|context| self.poll_piece(connection, context)).await;
-            match piece {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(problem) => {
-                    self.problem = Some(problem);
-                    break;
+        self.end_wait(connection);
+        self.problem.map_or(Ok(()), Err)
+    }
+
+    /// Discards the part of the body that has arrived.
+    pub fn discard_received(&mut self, connection: &mut Connection) {
+        self.sender = None;
+        self.end_wait(connection);
+        while self.problem.is_none() && !self.is_done() && self.may_be_discarded() {
+            if let Err(problem) = self.discard_input(connection) {
+                self.problem = Some(problem);
+            } else if !self.is_done() {
+                match connection.receive_available() {
+                    Poll::Pending => break,
+                    Poll::Ready(Some(_)) => {}
+                    Poll::Ready(None) => self.problem = Some(BodyProblem::Gone),
                 }
             }
         }
+    }
+
+    /// Reads the rest of the body after its answer, and discards it; false: the connection must end.
+    pub async fn discard_rest(&mut self, connection: &mut Connection) -> bool {
+        self.sender = None;
+        self.end_wait(connection);
+        while self.problem.is_none() && !self.is_done() && self.may_be_discarded() {
+            self.discard_piece(connection).await;
+        }
+        self.end_wait(connection);
+        self.problem.is_none() && self.is_done()
+    }
+
+    /// Whether the rest, as far as its length is known, is short enough to be discarded.
+    fn may_be_discarded(&self) -> bool {
+        let bytes = self.discarded_bytes.saturating_add(self.decoder.least_rest_bytes());
+        !self.waits_to_be_asked && bytes <= MOST_DISCARDED_BYTES
+    }
+
+    /// Waits for a piece, and discards it.
+    async fn discard_piece(&mut self, connection: &mut Connection) {
+        match poll_fn(|context| self.poll_piece(connection, context)).await {
+            Ok(piece) => self.discarded_bytes += piece.map_or(0, |piece| piece.len() as u64),
+            Err(problem) => self.problem = Some(problem),
+        }
+    }
+
+    /// Discards what arrives while the answer is written: a client may send its whole body before it reads.
+    fn poll_discard(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
+        while self.problem.is_none() && !self.is_done() && !self.decoder.is_raw() {
+            if let Err(problem) = self.discard_input(connection) {
+                self.problem = Some(problem);
+            } else if !self.is_done() {
+                match connection.poll_receive_more(context) {
+                    Poll::Pending => return,
+                    Poll::Ready(Some(_)) => {}
+                    Poll::Ready(None) => self.problem = Some(BodyProblem::Gone),
+                }
+            }
+        }
+    }
+
+    /// Discards the part of the body that is in the input.
+    fn discard_input(&mut self, connection: &mut Connection) -> Result<(), BodyProblem> {
+        loop {
+            match self.decoder.next(connection.received(), self.most_bytes)? {
+                BodyItem::Nothing => return Ok(()),
+                BodyItem::Piece(data, consumed) => {
+                    self.discarded_bytes += data.len() as u64;
+                    connection.consume(consumed);
+                }
+                BodyItem::End(consumed) => {
+                    connection.consume(consumed);
+                    self.decoder.end();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn end_wait(&mut self, connection: &mut Connection) {
         if self.wait_began_ms.take().is_some() {
             connection.clear_deadline();
         }
-        self.problem.map_or(Ok(()), Err)
     }
 }

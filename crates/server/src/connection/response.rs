@@ -3,7 +3,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
@@ -187,23 +187,18 @@ impl Connection {
         started: Instant,
     ) -> ConnectionStep {
         let head = &received.head;
-        let status = answered.answer.status;
         self.timing.minimum = progress.signals.send_rate();
         self.migration.calls = if answered.answer.may_be_called { self.migration.calls + 1 } else { 0 };
-        let streams = answered.answer.streams();
+        if !self.settle_body(&mut feed, &mut answered, progress.signals.is_handler_running()).await {
+            return ConnectionStep::Close;
+        }
+        let status = answered.answer.status;
         // If the answer is already an error, a client that waits for `100 Continue` gets the error at once
         // instead.
         let refused_early = head.expectation != Expectation::None && status >= 400;
         let is_unread = refused_early || status == 413 || feed.problem.is_some();
-        if !streams && !is_unread && !feed.is_done() && !answered.answer.switches_protocols() {
-            // The body is read before the answer, so that the next request begins where this one ends.
-            match feed.drain(self).await {
-                Ok(()) => {}
-                Err(BodyProblem::Gone) => return ConnectionStep::Close,
-                Err(problem) => answered = Answer::error(problem.status()).into(),
-            }
-        }
-        let keeps = (feed.is_done() || streams) && !is_unread;
+        let keeps = feed.can_be_followed(status) && !is_unread;
+        feed.begin_answer();
         let switches = answered.answer.switches_protocols();
         if switches {
             feed.switch_protocols();
@@ -233,7 +228,7 @@ impl Connection {
         if written.is_err() {
             return ConnectionStep::Close;
         }
-        if streams && !switches && !feed.is_done() && feed.drain(self).await.is_err() {
+        if form != ConnectionForm::Close && !feed.is_done() && !feed.discard_rest(self).await {
             return ConnectionStep::Linger;
         }
         match form {
@@ -245,6 +240,35 @@ impl Connection {
             ConnectionForm::Close => ConnectionStep::Linger,
             _ => ConnectionStep::Buffered,
         }
+    }
+
+    /// Before an answer is sent: discards the part of the body that has arrived, so that the connection can
+    /// continue behind it. The answer is sent while the rest arrives, or never arrives. Only a file waits for
+    /// a rest that may have an error, which the client is told instead. False: the client has left.
+    async fn settle_body(
+        &mut self,
+        feed: &mut BodyFeed,
+        answered: &mut ExchangeAnswer,
+        is_of_handler: bool,
+    ) -> bool {
+        let answer = &answered.answer;
+        // The handler of a stream may still read the body.
+        if feed.is_done() || feed.problem.is_some() || answer.streams() {
+            return true;
+        }
+        let is_file = !is_of_handler && matches!(answer.status, 200..=299 | 304);
+        if is_file && feed.may_change_answer() {
+            if feed.drain(self).await == Err(BodyProblem::Gone) {
+                return false;
+            }
+        } else {
+            feed.discard_received(self);
+        }
+        // A client that has ended its direction within the body can still read its answer.
+        if let Some(problem) = feed.problem.filter(|problem| *problem != BodyProblem::Gone) {
+            *answered = Answer::error(problem.status()).into();
+        }
+        true
     }
 
     /// Counts and logs an answer.
@@ -309,7 +333,8 @@ impl Connection {
                 }
                 BodyPart::File { file, offset, length } => {
                     let mut sent = 0;
-                    let result = self.write_file(pending, file.as_fd(), offset, length, &mut sent).await;
+                    let place = (file.as_fd(), offset, length);
+                    let result = self.write_file(pending, place, feed, &mut sent).await;
                     result.map(|()| sent).map_err(|error| (sent, error))
                 }
                 BodyPart::Stream { body, .. } => {
@@ -439,9 +464,8 @@ impl Connection {
     async fn write_file(
         &mut self,
         head: &[u8],
-        file: std::os::fd::BorrowedFd<'_>,
-        offset: u64,
-        length: u64,
+        (file, offset, length): (BorrowedFd<'_>, u64, u64),
+        feed: &mut BodyFeed,
         sent_bytes: &mut u64,
     ) -> io::Result<()> {
         let mut head = head;
@@ -449,7 +473,7 @@ impl Connection {
             let sent = self.transport.try_send_more(head)?;
             head = &head[sent..];
             if !head.is_empty() {
-                self.wait_sendable(&mut BodyFeed::none()).await?;
+                self.wait_sendable(feed).await?;
             }
         }
         let (mut at, end) = (offset, offset + length);
@@ -466,7 +490,7 @@ impl Connection {
                     *sent_bytes += sent as u64;
                     self.timing.sent_since_wait += sent as u64;
                 }
-                None => self.wait_sendable(&mut BodyFeed::none()).await?,
+                None => self.wait_sendable(feed).await?,
             }
             if turn_bytes >= FILE_TURN_BYTES {
                 turn_bytes = 0;

@@ -11,11 +11,12 @@ use touchstone_access::{MinimumRate, RateCheck};
 use super::Connection;
 use super::request_body::BodyFeed;
 
-/// After an answer that leaves a part of the request unread: how long, and for how many bytes, the connection
-/// still receives, so that the client can read the answer before it gets an error for the rest (RFC 9112
-/// section 9.6).
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 1024 * 1024;
+/// After an answer that leaves a part of the request unread, the connection still receives, so that the
+/// client can read the answer before it gets an error for the rest (RFC 9112 section 9.6): until nothing
+/// arrives for this long, or until the whole time or these bytes have passed.
+const LINGER_PAUSE: Duration = Duration::from_secs(2);
+const MOST_LINGER: Duration = Duration::from_secs(10);
+const MOST_LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 impl Connection {
     /// Queues bytes that precede the answer, such as interim responses.
@@ -94,6 +95,7 @@ impl Connection {
         })
         .await;
         feed.has_other_deadline = false;
+        feed.restart_wait();
         self.set_writing(false);
         self.clear_deadline();
         rate_check.record(0, Duration::from_millis(self.now_ms().saturating_sub(began_ms)));
@@ -132,16 +134,18 @@ impl Connection {
             return;
         }
         self.transport.shut_down_sending();
-        self.set_deadline(LINGER);
+        self.set_deadline(LINGER_PAUSE);
         let core = self.core.clone();
-        let mut listened = 0;
+        let (began_ms, mut listened) = (self.now_ms(), 0);
+        let is_over = |now_ms: u64| Duration::from_millis(now_ms.saturating_sub(began_ms)) >= MOST_LINGER;
         poll_fn(|context| {
-            while listened < LINGER_BYTES && !self.deadline_expired(context) {
+            while listened < MOST_LINGER_BYTES && !self.deadline_expired(context) && !is_over(self.now_ms()) {
                 let state = &mut *core.state.borrow_mut();
                 match ready!(self.transport.poll_discard(context, &mut state.receive_buffer)) {
                     Ok(0) | Err(_) => break,
                     Ok(count) => listened += count,
                 }
+                self.set_deadline(LINGER_PAUSE);
             }
             Poll::Ready(())
         })

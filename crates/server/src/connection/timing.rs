@@ -48,9 +48,18 @@ impl Connection {
     }
 
     pub(super) fn set_deadline(&mut self, limit: Duration) {
+        self.begin_wait(limit, false);
+    }
+
+    /// The same for a connection that may be ended without harm.
+    pub(super) fn set_idle_deadline(&mut self, limit: Duration) {
+        self.begin_wait(limit, true);
+    }
+
+    fn begin_wait(&mut self, limit: Duration, is_idle: bool) {
         self.timing.waiting = Waiting::Nothing;
         if let Some(deadline) = &self.timing.deadline {
-            deadline.set(self.now_ms(), limit, false);
+            deadline.set(self.now_ms(), limit, is_idle);
         }
     }
 

@@ -8,6 +8,7 @@
 mod support;
 
 mod browser_fields;
+mod early_answers;
 mod floods;
 mod http3;
 mod protocol;

@@ -24,7 +24,7 @@ use super::limits::{FloodGuard, Limits};
 use super::priority::Priority;
 use super::scheduler::Scheduler;
 use super::settings::{DEFAULT_WINDOW_BYTES, PeerSettings};
-use super::streams::{Closed, ClosedStreams, StreamKey, Streams};
+use super::streams::{Closed, ClosedStreams, Response, StreamKey, Streams};
 
 /// The frames that may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub struct ServerConnection {
     trailers: Vec<(StreamKey, Vec<u8>)>,
     /// Priorities of streams that are not open yet.
     early_priorities: Vec<(u32, Priority)>,
+    /// Streams whose responses have become complete before their requests.
+    answered_early: Vec<StreamKey>,
 }
 
 impl ServerConnection {
@@ -114,6 +116,7 @@ impl ServerConnection {
             control,
             trailers: Vec::new(),
             early_priorities: Vec::new(),
+            answered_early: Vec::new(),
             limits,
         }
     }
@@ -129,7 +132,7 @@ impl ServerConnection {
         self.streams.open()
     }
 
-    /// Whether a stream is open: false once its response is complete or it was reset.
+    /// Whether a stream is open: false once its response and its request are complete, or it was reset.
     #[inline]
     pub fn is_open(&self, stream: StreamKey) -> bool {
         self.streams.contains(stream)
@@ -159,7 +162,8 @@ impl ServerConnection {
     }
 
     /// Releases `bytes` of a request body that the caller has processed, so that the client may send as many
-    /// again. Does nothing for a closed stream: closing it released all its bytes.
+    /// again. After a complete response only the connection's window is opened, because the request is not
+    /// needed any more. Does nothing for a closed stream: closing it released all its bytes.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         let target = self.limits.stream_window_bytes;
         let Some(open) = self.streams.get(stream) else { return };
@@ -167,6 +171,7 @@ impl ServerConnection {
         let increment = open.receive_window.consume(bytes, target);
         if let Some(increment) = increment
             && !open.request_ended
+            && open.response != Response::Complete
         {
             frame::append_window_update(stream.id(), increment, &mut self.control);
         }

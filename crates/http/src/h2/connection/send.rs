@@ -30,7 +30,7 @@ pub enum Body<'a> {
 /// The result of [`ServerConnection::respond`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Responded {
-    /// The whole response is in the output. The stream is closed.
+    /// The whole response is in the output. The stream is closed, unless its request may still end.
     Complete,
     /// The header section is in the output. [`next_data`](ServerConnection::next_data) will request the body
     /// from its first byte on, even if the body was passed as bytes.
@@ -341,9 +341,32 @@ impl ServerConnection {
             self.remove_stream(slot, Closed::Known);
         } else if !open.is_tunnel {
             // Section 8.1: the client need not send the rest of its request.
-            let id = open.id;
-            frame::append_reset_stream(id, ErrorCode::NO_ERROR, &mut self.control);
-            self.remove_stream(slot, Closed::ByReset);
+            let window = u64::from(open.receive_window.available());
+            let may_end = open.content_left.is_none_or(|left| left <= window);
+            let stream = self.streams.key(slot);
+            if self.limits.awaits_requests {
+                self.answered_early.push(stream);
+            }
+            if !self.limits.awaits_requests || !may_end {
+                self.stop_request(stream);
+            }
+        }
+    }
+
+    /// The streams whose responses have become complete since the last call, and whose requests had not
+    /// ended. Those that are still open may end, see
+    /// [`Limits::awaits_requests`](super::super::Limits::awaits_requests); the caller should stop them soon.
+    pub fn take_answered_early(&mut self) -> impl Iterator<Item = StreamKey> {
+        self.answered_early.drain(..)
+    }
+
+    /// Has the client send no more of a request whose response is complete, if the request has not ended.
+    /// There is no event for it.
+    pub fn stop_request(&mut self, stream: StreamKey) {
+        let open = self.streams.get(stream);
+        if open.is_some_and(|open| open.response == Response::Complete && !open.is_tunnel) {
+            frame::append_reset_stream(stream.id(), ErrorCode::NO_ERROR, &mut self.control);
+            self.remove_stream(stream.index() as u32, Closed::ByReset);
         }
     }
 }

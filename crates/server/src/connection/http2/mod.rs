@@ -5,6 +5,7 @@
 //! encoded once a second for all connections of the core ([`touchstone_exchange::core::header_blocks`]); all
 //! other requests go to the same handlers as in HTTP/1.
 
+mod early_answers;
 mod hits;
 mod streams;
 mod unnoted;
@@ -16,7 +17,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use streams::{BodyEnd, BodyRateCheck, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
+use early_answers::EarlyAnswers;
+use streams::{BodyRateCheck, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
 use touchstone_access::MinimumRate;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
@@ -65,6 +67,7 @@ pub struct Http2 {
     /// Answers whose frames are in `output`.
     ended: Vec<UnnotedAnswer>,
     client_waits: ClientWaits,
+    early_answers: EarlyAnswers,
     leaving: bool,
 }
 
@@ -78,6 +81,7 @@ impl Http2 {
                 header_fields: u32::try_from(state.limits.header_fields).unwrap_or(u32::MAX),
                 output_bytes: OUTPUT_BYTES,
                 extended_connect: true,
+                awaits_requests: true,
                 ..Limits::default()
             }
         };
@@ -96,6 +100,7 @@ impl Http2 {
             outgoing: Vec::new(),
             ended: Vec::new(),
             client_waits: ClientWaits::default(),
+            early_answers: EarlyAnswers::default(),
             leaving: false,
         }
     }
@@ -222,7 +227,7 @@ impl Http2 {
             None => self.begin(state, &received, request, &progress),
         };
         match begun {
-            Ok((request, body_end)) => {
+            Ok(request) => {
                 let core = self.connection.core.clone();
                 let (snapshot, inbox) = (state.snapshot.clone(), self.inbox.clone());
                 let (progress, kept) = (progress.clone(), snapshot.clone());
@@ -244,9 +249,6 @@ impl Http2 {
                         polled
                     })
                     .await;
-                    if let Some(end) = body_end.filter(|_| !answered.answer.streams()) {
-                        end.linger().await;
-                    }
                     inbox.put(StreamAnswer {
                         stream,
                         received,
@@ -271,7 +273,7 @@ impl Http2 {
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
         progress: &Rc<Progress>,
-    ) -> Result<(touchstone_handler::request::Request, Option<BodyEnd>), Answer> {
+    ) -> Result<touchstone_handler::request::Request, Answer> {
         if self.connection.listener.generation != state.generation {
             self.connection.listener.apply_config(state);
         }
@@ -280,17 +282,12 @@ impl Http2 {
             let most_bytes = state.snapshot.most_body_bytes;
             let minimum = MinimumRate::of_bodies(&state.snapshot.config.limits);
             let rate_check = BodyRateCheck::new(minimum, progress.clone());
-            let (incoming, end) = match request.protocol() {
-                Some(_) => (Incoming::tunnel(request.stream(), sender, rate_check), None),
-                None => {
-                    let (incoming, end) = Incoming::new(request.stream(), sender, most_bytes, rate_check);
-                    (incoming, Some(end))
-                }
-            };
-            self.incoming.push(incoming);
-            (receiver, end)
+            self.incoming.push(match request.protocol() {
+                Some(_) => Incoming::tunnel(request.stream(), sender, rate_check),
+                None => Incoming::new(request.stream(), sender, most_bytes, rate_check),
+            });
+            receiver
         });
-        let (body, body_end) = body.map_or((None, None), |(receiver, end)| (Some(receiver), end));
         if request.expectation() == Expectation::Continue && body.is_some() {
             self.engine.inform(request.stream(), &encode_fields(100, [].into_iter()), &mut self.output);
         }
@@ -304,9 +301,7 @@ impl Http2 {
         };
         let sites = self.connection.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
-        let request =
-            steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
-        Ok((request, body_end))
+        steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body)
     }
 
     fn handle_data(&mut self, state: &CoreState, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
@@ -394,6 +389,16 @@ impl Http2 {
         self.outgoing.push(outgoing);
     }
 
+    /// Drops the bodies of requests whose answers are complete.
+    fn note_early_answers(&mut self) {
+        for stream in self.engine.take_answered_early().collect::<Vec<_>>() {
+            for incoming in self.incoming.extract_if(.., |incoming| incoming.stream == stream) {
+                incoming.abandon(&mut self.engine);
+            }
+            self.early_answers.add(stream);
+        }
+    }
+
     /// Writes all frames that the windows allow.
     async fn send(&mut self) -> io::Result<()> {
         loop {
@@ -408,6 +413,7 @@ impl Http2 {
                     self.ended.push(self.outgoing.swap_remove(index).answer);
                 }
             }
+            self.note_early_answers();
             if self.output.is_empty() {
                 self.note_written();
                 return Ok(());

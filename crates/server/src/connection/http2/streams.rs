@@ -13,7 +13,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::BodyPart;
@@ -132,8 +131,6 @@ pub struct Incoming {
     /// It is one direction of a tunnel (RFC 8441).
     pub is_tunnel: bool,
     rate_check: BodyRateCheck,
-    /// Dropped together with the body, which wakes the task that waits for the body's end.
-    _ends: oneshot::Sender<()>,
 }
 
 /// How fast the client sends a body.
@@ -160,30 +157,10 @@ pub struct TooLarge;
 /// The body arrives more slowly than allowed.
 pub struct TooSlow;
 
-/// How long an answer waits for the end of a body that the handler does not read.
-const LINGER: Duration = Duration::from_millis(250);
-
-/// The end of a request's body.
-pub struct BodyEnd(oneshot::Receiver<()>);
-
-impl BodyEnd {
-    /// Waits for the end, but not for long: an answer before the end of the body must end the stream with a
-    /// reset (RFC 9113 section 8.1), which some clients take for an error although the answer is complete.
-    pub async fn linger(self) {
-        let _ = tokio::time::timeout(LINGER, self.0).await;
-    }
-}
-
 impl Incoming {
     /// A body of at most this many bytes.
-    pub fn new(
-        stream: StreamKey,
-        sender: Sender,
-        most_bytes: u64,
-        rate_check: BodyRateCheck,
-    ) -> (Incoming, BodyEnd) {
-        let (ends, end) = oneshot::channel();
-        let incoming = Incoming {
+    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64, rate_check: BodyRateCheck) -> Incoming {
+        Incoming {
             stream,
             sender: Some(sender),
             unreleased_bytes: 0,
@@ -192,15 +169,12 @@ impl Incoming {
             is_unlimited: false,
             is_tunnel: false,
             rate_check,
-            _ends: ends,
-        };
-        (incoming, BodyEnd(end))
+        }
     }
 
     /// One direction of a tunnel, without limits of bytes and time.
     pub fn tunnel(stream: StreamKey, sender: Sender, rate_check: BodyRateCheck) -> Incoming {
-        let (incoming, _) = Incoming::new(stream, sender, u64::MAX, rate_check);
-        Incoming { is_tunnel: true, ..incoming }
+        Incoming { is_tunnel: true, ..Incoming::new(stream, sender, u64::MAX, rate_check) }
     }
 
     /// Takes in a piece that was received.
@@ -255,6 +229,11 @@ impl Incoming {
         if let Some(sender) = self.sender.take() {
             sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"));
         }
+    }
+
+    /// Gives up the body, which is not needed any more.
+    pub fn abandon(self, engine: &mut ServerConnection) {
+        engine.release(self.stream, self.unreleased_bytes);
     }
 
     /// Ends the body.

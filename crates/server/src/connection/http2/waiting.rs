@@ -217,6 +217,7 @@ impl Http2 {
         // The client must get GOAWAY now, not with its next request.
         let mut progress = core.draining.get() && !self.leaving;
         progress |= self.inbox.poll(context).is_ready();
+        progress |= self.early_answers.poll(&mut self.engine, context).is_ready();
         let mut index = 0;
         while index < self.outgoing.len() {
             let outgoing = &mut self.outgoing[index];

@@ -437,7 +437,8 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\", start_timeout = \"60s\""));
     let mut server = start(&tree, "", &isolated, 1);
     wait_until("it answers", START, || server.get("/trial/facts").status == 200);
-    for round in 0..2 {
+    // The second request has a body that never comes to its end.
+    for (round, (length, body)) in [(0, ""), (10, "hello")].into_iter().enumerate() {
         let before = children(&server);
         // One process is at work, and perhaps another waits to take over.
         let pid = *before.first().expect("a process of applications");
@@ -445,8 +446,8 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         // The page writes a file when it has begun.
         let sign = tree.beside(&format!("begun-{round}"));
         waiting.send(format!(
-            "POST /trial/bad?how=sleep&until={} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\
-             Connection: close\r\n\r\n",
+            "POST /trial/bad?how=sleep&until={} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}",
             sign.display()
         ));
         let has_begun = || {

@@ -83,6 +83,55 @@ fn a_response_before_the_end_of_the_request_stops_the_client() {
     assert_eq!(harness.sent(), []);
 }
 
+/// A connection that lets clients end requests that are answered, and a request of this length.
+fn patient(length: &'static str) -> Harness {
+    let mut harness =
+        Harness::with_limits(Limits { awaits_requests: true, stream_window_bytes: 100, ..Limits::default() });
+    harness.receive(Input::new().headers(1, &with(POST, &[("content-length", length)]), false));
+    harness.receive(Input::new().data(1, b"x", false));
+    harness.respond(1, Body::Empty);
+    assert_eq!(harness.sent(), [headers(1, true)]);
+    harness
+}
+
+#[test]
+fn a_client_may_end_a_request_that_is_answered() {
+    let mut harness = patient("3");
+    let key = harness.key(1);
+    assert_eq!(harness.connection.take_answered_early().collect::<Vec<_>>(), [key]);
+    assert!(harness.connection.is_open(key));
+    assert_eq!(harness.receive(Input::new().data(1, b"yz", true)), [seen_data(1, b"yz", true)]);
+    assert!(!harness.connection.is_open(key));
+    harness.connection.stop_request(key);
+    assert_eq!(harness.sent(), []);
+}
+
+#[test]
+fn a_client_that_does_not_end_its_answered_request_is_stopped() {
+    let mut harness = patient("90");
+    let key = harness.key(1);
+    // The window of the stream is not opened again, so that the client cannot send for ever.
+    harness.receive(Input::new().data(1, &[0; 60], false));
+    harness.connection.release(key, 61);
+    assert_eq!(harness.sent(), []);
+    harness.connection.stop_request(key);
+    assert_eq!(harness.sent(), [Sent::Reset(1, ErrorCode::NO_ERROR)]);
+    assert_eq!(harness.connection.open_streams(), 0);
+    harness.connection.stop_request(key);
+    assert_eq!(harness.receive(Input::new().data(1, &[0; 29], true)), []);
+    assert_eq!(harness.sent(), []);
+}
+
+#[test]
+fn a_request_that_cannot_end_within_its_window_is_stopped_with_its_answer() {
+    let limits = Limits { awaits_requests: true, stream_window_bytes: 100, ..Limits::default() };
+    let mut harness = Harness::with_limits(limits);
+    harness.receive(Input::new().headers(1, &with(POST, &[("content-length", "101")]), false));
+    harness.respond(1, Body::Empty);
+    assert_eq!(harness.sent(), [headers(1, true), Sent::Reset(1, ErrorCode::NO_ERROR)]);
+    assert_eq!(harness.connection.take_answered_early().count(), 1);
+}
+
 #[test]
 fn a_reset_ends_everything() {
     let mut harness = Harness::new();
