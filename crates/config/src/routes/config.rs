@@ -713,6 +713,18 @@ pub static ROUTE: Section<RouteConfig> = Section {
         cors::cors(|reader, value, route| cors::read(reader, value, &mut route.cors)),
         access::allow(|route, value| route.access.allow = value),
         access::deny(|route, value| route.access.deny = value),
+        access::satisfy(&[
+            Choice {
+                word: "all",
+                meaning: access::SATISFY_ALL,
+                set: |route| route.access.satisfy = Some(access::Satisfy::All),
+            },
+            Choice {
+                word: "any",
+                meaning: access::SATISFY_ANY,
+                set: |route| route.access.satisfy = Some(access::Satisfy::Any),
+            },
+        ]),
         access::basic_authentication(|reader, value, route| {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut route.access.basic_authentication)
         }),

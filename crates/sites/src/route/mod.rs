@@ -104,14 +104,43 @@ impl ImmediateProgram<'_> {
     }
 }
 
+/// An authority or a login of a request.
+pub struct Asked<'r, T> {
+    /// The authority or login.
+    pub rule: &'r Arc<T>,
+    /// The gate whose clients need not be known if their address is admitted (`satisfy = "any"`).
+    gate: Option<&'r Gate>,
+}
+
+impl<'r, T> Asked<'r, T> {
+    /// Adds the rule of a route with this gate. A client is excused from a rule of several routes only if all
+    /// of them have the same gate.
+    fn add(list: &mut Vec<Asked<'r, T>>, rule: Option<&'r Arc<T>>, gate: Option<&'r Gate>) {
+        let gate = gate.filter(|gate| gate.may_excuse());
+        let Some(rule) = rule else { return };
+        match list.iter_mut().find(|other| Arc::ptr_eq(other.rule, rule)) {
+            Some(other) => {
+                let is_same = matches!((other.gate, gate), (Some(one), Some(two)) if std::ptr::eq(one, two));
+                other.gate = other.gate.filter(|_| is_same);
+            }
+            None => list.push(Asked { rule, gate }),
+        }
+    }
+
+    /// Whether the address of the client is enough.
+    pub fn is_excused(&self, request: &RequestView<'_>) -> bool {
+        self.gate.is_some_and(|gate| gate.excuses(request))
+    }
+}
+
 /// The decisions of the routes for a request.
 pub struct Resolved<'r> {
     /// The gates that it must pass before the outcome applies, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
     /// The servers that must allow it, each once.
-    pub authorities: Vec<&'r Arc<ForwardAuth>>,
+    pub authorities: Vec<Asked<'r, ForwardAuth>>,
     /// The logins of which it must have a session, each once.
-    pub logins: Vec<&'r Arc<Login>>,
+    pub logins: Vec<Asked<'r, Login>>,
     /// The rules on bots and other visitors, each once.
     pub crawlers: Vec<&'r Arc<Crawlers>>,
     /// The path and query that replace those of the request.
@@ -199,7 +228,8 @@ impl SiteRules {
             routes => Some(Routes::compile(routes).map_err(|problem| vec![problem.to_string()])?),
         };
         let open = |(index, route): (usize, &touchstone_config::RouteConfig)| {
-            Gate::open_below(gate.as_ref(), &route.access, &(&name, index), access)
+            let any = route.access.any_of(Some(&config.access));
+            Gate::open_below(gate.as_ref(), (&route.access, any), &(&name, index), access)
         };
         let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let open = |(index, route)| {
@@ -426,17 +456,10 @@ impl SiteRules {
             let routes = self.routes.as_ref();
             let is_used = |index| used.contains(&index);
             let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
-            resolved.gates.extend(self.gate_of(route));
-            if let Some(authority) = self.authority_of(route)
-                && !resolved.authorities.iter().any(|other| Arc::ptr_eq(other, authority))
-            {
-                resolved.authorities.push(authority);
-            }
-            if let Some(login) = self.login_of(route)
-                && !resolved.logins.iter().any(|other| Arc::ptr_eq(other, login))
-            {
-                resolved.logins.push(login);
-            }
+            let gate = self.gate_of(route);
+            resolved.gates.extend(gate);
+            Asked::add(&mut resolved.authorities, self.authority_of(route), gate);
+            Asked::add(&mut resolved.logins, self.login_of(route), gate);
             if let Some(crawlers) = self.crawlers_of(route)
                 && !resolved.crawlers.iter().any(|other| Arc::ptr_eq(other, crawlers))
             {
@@ -500,7 +523,8 @@ impl SiteRules {
         }
         let as_counted = decoded(path_as_sent);
         let other = self.resolve(&RequestView { path: &as_counted, ..*request });
-        let is_same_login = |(one, other): (&&Arc<Login>, &&Arc<Login>)| Arc::ptr_eq(one, other);
+        let is_same_login =
+            |(one, other): (&Asked<'_, Login>, &Asked<'_, Login>)| Arc::ptr_eq(one.rule, other.rule);
         let is_same_crawlers = |(one, other): (&&Arc<Crawlers>, &&Arc<Crawlers>)| Arc::ptr_eq(one, other);
         let is_same_gate = |(one, other): (&&Gate, &&Gate)| std::ptr::eq(*one, *other);
         other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
@@ -515,7 +539,7 @@ impl SiteRules {
                 .authorities
                 .iter()
                 .zip(&resolved.authorities)
-                .all(|(one, other)| Arc::ptr_eq(one, other))
+                .all(|(one, other)| Arc::ptr_eq(one.rule, other.rule))
     }
 
     /// Whether the path would match a route with a program or an alias if it had a slash at its end.
