@@ -14,6 +14,7 @@ use touchstone_http::forged_fields;
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
+use touchstone_route::TargetRequest;
 
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
@@ -65,13 +66,10 @@ pub struct OutboundRequest {
 }
 
 impl OutboundRequest {
-    /// The request to an origin; `None` if the path lacks the prefix that must be removed.
+    /// The request to an origin; `None` if the path lacks the prefix that must be removed, or has no form for
+    /// origins.
     pub fn new(settings: &ProxySettings, request: &Request) -> Option<OutboundRequest> {
-        let target: Bytes = request.path_and_query().into();
-        let target = match settings.strip_prefix.as_slice() {
-            b"" => target,
-            prefix => target.slice_ref(target.strip_prefix(prefix)?),
-        };
+        let target = target(settings, request)?;
         let mut lines = Vec::with_capacity(512);
         let connection: Vec<&[u8]> = request.received.values("connection").collect();
         let is_removed = |name: &[u8]| {
@@ -260,6 +258,24 @@ pub fn max_forwards(request: &Request) -> Option<u64> {
 }
 
 /// Whether the client requests to switch protocols.
+/// The path and query that the origin gets.
+fn target(settings: &ProxySettings, request: &Request) -> Option<Bytes> {
+    if let Some(path) = &settings.path {
+        let target = TargetRequest {
+            path: &request.path,
+            query: request.query.as_deref(),
+            host: request.host.as_deref(),
+            source: request,
+        };
+        return path.path_and_query(&target).map(Bytes::from);
+    }
+    let target: Bytes = request.path_and_query().into();
+    Some(match settings.strip_prefix.as_slice() {
+        b"" => target,
+        prefix => target.slice_ref(target.strip_prefix(prefix)?),
+    })
+}
+
 fn requests_upgrade(request: &Request) -> bool {
     let names_upgrade = |value: &[u8]| list_contains(value, b"upgrade");
     request.received.values("upgrade").next().is_some()
