@@ -315,7 +315,8 @@ fn unknown_names() {
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
         ["site.toml:1:1: key 'path' must be in a section, [access_log], [error_log], [site.access_log], \
-          [site.error_log], [[site.route]], [site.route.proxy.check] and [site.route.python]"]
+          [site.error_log], [[site.route]], [site.route.proxy], [site.route.proxy.check] and \
+         [site.route.python]"]
     );
     assert_eq!(
         problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),
