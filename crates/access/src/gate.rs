@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use super::shared::AccessShared;
 use super::signed_link::SignedLinks;
 use super::token::{self, Identity, PendingToken, TokenAuthentication};
-use touchstone_config::{AccessConfig, NetworkSet, PasswordSource, RateLimitConfig};
+use touchstone_config::{AccessConfig, AnyOf, NetworkSet, PasswordSource, RateLimitConfig};
 use touchstone_expression::{Known, Source, Text};
 use touchstone_http::request_view::RequestView;
 
@@ -25,6 +25,8 @@ pub struct Gate {
     links: Option<Arc<SignedLinks>>,
     rate: Option<Arc<RateRule>>,
     user: Option<Authentication>,
+    /// Clients with an admitted address are not asked who they are, and others must be known.
+    any: bool,
     shared: Arc<AccessShared>,
 }
 
@@ -151,6 +153,15 @@ impl Authentication {
         }
     }
 
+    /// A client that need not be known: the fields of a user are removed from its request.
+    fn unknown(&self) -> AdmittedRequest {
+        match self {
+            Authentication::Basic(_) => AdmittedRequest::default(),
+            Authentication::Token(token) if !token.makes_fields() => AdmittedRequest::default(),
+            Authentication::Token(token) => AdmittedRequest::identity(token.unknown()),
+        }
+    }
+
     fn is_same(&self, other: &Authentication) -> bool {
         match (self, other) {
             (Authentication::Basic(one), Authentication::Basic(other)) => Arc::ptr_eq(one, other),
@@ -168,14 +179,15 @@ impl Gate {
         name: &impl Hash,
         shared: &Arc<AccessShared>,
     ) -> Result<Option<Arc<Gate>>, Vec<String>> {
-        Gate::open_below(None, config, name, shared)
+        Gate::open_below(None, (config, config.any_of(None)), name, shared)
     }
 
     /// The gate of a route in a site. A route inherits each rule that it does not set itself. `allow` and
-    /// `deny` belong together: a route that sets one inherits neither.
+    /// `deny` belong together: a route that sets one inherits neither. `any` is that of the route with what
+    /// it inherits.
     pub fn open_below(
         site: Option<&Arc<Gate>>,
-        config: &AccessConfig,
+        (config, any): (&AccessConfig, Option<AnyOf>),
         name: &impl Hash,
         shared: &Arc<AccessShared>,
     ) -> Result<Option<Arc<Gate>>, Vec<String>> {
@@ -193,14 +205,17 @@ impl Gate {
             None => None,
         };
         let user = Gate::authentication(config, shared)?;
-        let gate = Gate {
+        let mut gate = Gate {
             addresses: addresses.or_else(|| site.and_then(|site| site.addresses.clone())),
             places: places.unwrap_or_else(|| site.and_then(|site| site.places.clone())),
             links: links.unwrap_or_else(|| site.and_then(|site| site.links.clone())),
             rate: rate.unwrap_or_else(|| site.and_then(|site| site.rate.clone())),
             user: user.unwrap_or_else(|| site.and_then(|site| site.user.clone())),
+            any: false,
             shared: shared.clone(),
         };
+        // With addresses alone there is nothing to choose from.
+        gate.any = any.is_some_and(|any| any.is_asked_later || gate.user.is_some());
         let is_empty = gate.addresses.is_none()
             && gate.places.is_none()
             && gate.links.is_none()
@@ -248,10 +263,11 @@ impl Gate {
 
     /// Does the same for a part of a page, whose user was counted for the page.
     pub fn admit_part(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
-        if !self.allows(request) || !self.allows_place(request) || self.check_link(request).is_err() {
+        let is_refused = !self.any && !self.allows(request);
+        if is_refused || !self.allows_place(request) || self.check_link(request).is_err() {
             return None;
         }
-        let admitted = match self.user.as_ref().map(|user| user.decide(request)) {
+        let admitted = match self.user.as_ref().map(|user| self.decide(user, request)) {
             None => AdmittedRequest::default(),
             Some(GateDecision::Admitted(admitted)) => admitted,
             Some(GateDecision::Refuse(_) | GateDecision::Verify(_)) => return None,
@@ -262,7 +278,8 @@ impl Gate {
     /// Applies the rules that need no user. Returns how long the request must be delayed.
     fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
-        if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
+        let is_new_address = is_new(&|gate| !gate.any && same(&gate.addresses, &self.addresses));
+        if !self.any && is_new_address && !self.allows(request) {
             return Err(Refusal::new(403));
         }
         if is_new(&|gate| same(&gate.places, &self.places)) && !self.allows_place(request) {
@@ -284,18 +301,38 @@ impl Gate {
             Ok(wait) => wait,
             Err(refusal) => return (Duration::ZERO, Verdict::Refuse(refusal)),
         };
+        // A gate that admits some clients by their address has not asked all clients who they are.
+        let has_asked = |gate: &Gate| !gate.any || self.any && same(&gate.addresses, &self.addresses);
         let is_same = |gate: &Gate| match (&gate.user, &self.user) {
-            (Some(one), Some(other)) => one.is_same(other),
+            (Some(one), Some(other)) => has_asked(gate) && one.is_same(other),
             _ => false,
         };
         let user = self.user.as_ref().filter(|_| is_new(&is_same));
-        let verdict = match user.map(|user| user.decide(request)) {
+        let verdict = match user.map(|user| self.decide(user, request)) {
             None => Verdict::Proceed(AdmittedRequest::default()),
             Some(GateDecision::Admitted(admitted)) => Verdict::Proceed(admitted),
             Some(GateDecision::Refuse(refusal)) => Verdict::Refuse(refusal),
             Some(GateDecision::Verify(check)) => Verdict::Verify(check),
         };
         (wait, verdict)
+    }
+
+    /// Whether the gate admits some clients by their address alone.
+    pub fn may_excuse(&self) -> bool {
+        self.any
+    }
+
+    /// Whether the address of the client is enough, so that nothing asks who the client is.
+    pub fn excuses(&self, request: &RequestView<'_>) -> bool {
+        self.any && self.allows(request)
+    }
+
+    /// Decides about the user, unless the client's address is enough.
+    fn decide(&self, user: &Authentication, request: &RequestView<'_>) -> GateDecision {
+        match self.excuses(request) {
+            true => GateDecision::Admitted(user.unknown()),
+            false => user.decide(request),
+        }
     }
 
     fn allows(&self, request: &RequestView<'_>) -> bool {

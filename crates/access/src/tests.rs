@@ -14,7 +14,8 @@ use super::test_networks::networks;
 
 use super::*;
 use touchstone_config::{
-    AccessConfig, BasicAuthenticationConfig, Config, ListenAddress, PasswordSource, RateLimitConfig, quick,
+    AccessConfig, BasicAuthenticationConfig, Config, ListenAddress, PasswordSource, RateLimitConfig, Satisfy,
+    quick,
 };
 use touchstone_http::request_view::{RequestView, UNIX_CLIENT};
 
@@ -349,7 +350,10 @@ fn a_route_says_what_its_site_does_not() {
         ..users.config()
     };
     let site = open(&site_config, &shared);
-    let below = |config: &AccessConfig| Gate::open_below(Some(&site), config, &"route", &shared).unwrap();
+    let below = |config: &AccessConfig| {
+        let any = config.any_of(Some(&site_config));
+        Gate::open_below(Some(&site), (config, any), &"route", &shared).unwrap()
+    };
     // A route without rules has the gate of its site.
     assert!(Arc::ptr_eq(&below(&AccessConfig::default()).unwrap(), &site));
 
@@ -371,12 +375,60 @@ fn a_route_says_what_its_site_does_not() {
     assert_eq!(outcome(&[&elsewhere], &from("10.0.0.1", &none)), Ok(None));
 }
 
+/// One of an address and a user is enough; what is not a part of the choice applies to all.
+#[test]
+fn an_admitted_address_needs_no_user() {
+    let (users, shared) = (Users::new(), shared());
+    let any = |config: AccessConfig| AccessConfig { satisfy: Some(Satisfy::Any), ..config };
+    let networks_of = |config: AccessConfig| AccessConfig {
+        allow: networks(&["10.0.0.0/8"]),
+        deny: networks(&["10.9.0.0/16"]),
+        ..config
+    };
+    let gate = open(&any(networks_of(users.config())), &shared);
+    let none = Fields::new();
+    for (client, expected) in [
+        ("10.1.1.1", Ok(None)),
+        ("::ffff:10.1.1.1", Ok(None)),
+        ("10.9.1.1", Err(401)),
+        ("192.0.2.1", Err(401)),
+        ("0.0.0.0", Err(401)),
+    ] {
+        assert_eq!(outcome(&[&gate], &from(client, &none)), expected, "{client}");
+        let at_once = gate.admit_without_wait(&from(client, &none)).is_some();
+        assert_eq!(at_once, expected.is_ok(), "{client}");
+    }
+    // An admitted address is not asked, and its password is not looked at.
+    assert_eq!(log_in(&gate, "10.1.1.1", "alice:wrong"), Ok(None));
+    assert_eq!(log_in(&gate, "192.0.2.1", "alice:wrong"), Err(401));
+    assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), Ok(Some("alice".to_string())));
+    // A gate where both are required is not passed by what another one admits.
+    let both = open(&networks_of(users.config()), &shared);
+    assert_eq!(outcome(&[&gate, &both], &from("10.1.1.1", &none)), Err(401));
+    assert_eq!(outcome(&[&both, &gate], &from("10.1.1.1", &none)), Err(401));
+    let fields = authorization("alice:secret");
+    assert_eq!(outcome(&[&gate, &both], &from("192.0.2.1", &fields)), Err(403));
+    assert!(outcome(&[&gate, &both], &from("10.1.1.1", &fields)).is_ok());
+    // Without networks, or without users, nothing can be chosen.
+    let only_users = open(&any(users.config()), &shared);
+    assert_eq!(outcome(&[&only_users], &from("10.1.1.1", &none)), Err(401));
+    let denies = AccessConfig { deny: networks(&["192.0.2.0/24"]), ..users.config() };
+    assert_eq!(outcome(&[&open(&any(denies), &shared)], &from("10.1.1.1", &none)), Err(401));
+    let only_networks = open(&any(networks_of(AccessConfig::default())), &shared);
+    assert_eq!(outcome(&[&only_networks], &from("192.0.2.1", &none)), Err(403));
+    // A limit of requests applies to admitted addresses, too.
+    let limited = AccessConfig { rate_limit: rate(1, 1).rate_limit, ..networks_of(users.config()) };
+    let limited = open(&any(limited), &shared);
+    assert_eq!(outcome(&[&limited], &from("10.1.1.1", &none)), Ok(None));
+    assert_eq!(outcome(&[&limited], &from("10.1.1.1", &none)), Err(429));
+}
+
 #[test]
 fn gates_in_a_row_apply_what_they_share_once() {
     let shared = shared();
     let site = open(&rate(2, 2), &shared);
     let config = AccessConfig { deny: networks(&["10.0.0.0/8"]), ..AccessConfig::default() };
-    let route = Gate::open_below(Some(&site), &config, &"route", &shared).unwrap().unwrap();
+    let route = Gate::open_below(Some(&site), (&config, None), &"route", &shared).unwrap().unwrap();
     let none = Fields::new();
     for _ in 0..2 {
         assert_eq!(outcome(&[&route, &site, &route], &from("192.0.2.1", &none)), Ok(None));

@@ -11,7 +11,7 @@ use super::config_reader::ConfigReader;
 use super::crawlers::CrawlersConfig;
 use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
-use super::jwt::JwtConfig;
+use super::jwt::{JwtConfig, TokenKeys};
 use super::login::LoginConfig;
 use super::{Loaded, Network, SignedLinkConfig, SiteConfig};
 
@@ -38,6 +38,40 @@ pub struct AccessConfig {
     pub login: Option<LoginConfig>,
     /// The rules on bots and other visitors; `None`: not set here.
     pub crawlers: Option<CrawlersConfig>,
+    /// How many of the rules on addresses and users must admit a request; `None`: not set here.
+    pub satisfy: Option<Satisfy>,
+}
+
+impl AccessConfig {
+    /// The rules of `satisfy = "any"`, if a network of `allow` is enough here; `site`: the rules of the site,
+    /// for a route of it.
+    pub fn any_of(&self, site: Option<&AccessConfig>) -> Option<AnyOf> {
+        let inherited = || [Some(self), site].into_iter().flatten();
+        let satisfy = inherited().find_map(|access| access.satisfy);
+        let networks = inherited().find(|access| !access.allow.is_empty() || !access.deny.is_empty());
+        let is_any = satisfy == Some(Satisfy::Any) && networks.is_some_and(|access| !access.allow.is_empty());
+        let login = inherited().find_map(|access| access.login.as_ref());
+        let authority = inherited().find_map(|access| access.forward_auth.as_ref());
+        let is_asked_later = login.is_some_and(|login| !login.issuer.is_empty())
+            || authority.is_some_and(|authority| authority.url.is_some());
+        is_any.then_some(AnyOf { is_asked_later })
+    }
+}
+
+/// What a site or route with `satisfy = "any"` has besides networks that admit their clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnyOf {
+    /// A login or an authority decides about clients of other networks.
+    pub is_asked_later: bool,
+}
+
+/// How many of the rules on addresses and users must admit a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Satisfy {
+    /// All of them.
+    All,
+    /// One of them.
+    Any,
 }
 
 /// `basic_authentication`
@@ -338,6 +372,26 @@ pub(super) const fn deny<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
     }
 }
 
+/// `satisfy`
+pub(super) const fn satisfy<C>(choices: &'static [Choice<C>]) -> Key<C> {
+    Key {
+        name: "satisfy",
+        default: Some(ABSENT),
+        example: "\"any\"",
+        documentation: "Whether a client must be admitted by its address (`allow`, `deny`) and also be known \
+            (`basic_authentication`, `jwt`, `login` or `forward_auth`), or only one of both. With `\"any\"` \
+            a client in a network of `allow` is not asked for a password or session, and any other client \
+            must have one. `\"any\"` needs an `allow`, and one of the other keys; `geoip`, `signed_link` and \
+            `rate_limit` apply to all clients. Not given: as in the site, and there `\"all\"`.",
+        kind: Kind::Choice(choices),
+    }
+}
+
+/// The meaning of the words of `satisfy`.
+pub(super) const SATISFY_ALL: &str = "all of these rules that are set must admit the client";
+/// See [`SATISFY_ALL`].
+pub(super) const SATISFY_ANY: &str = "one of them is enough";
+
 /// `basic_authentication`
 pub(super) const fn basic_authentication<C>(
     read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
@@ -371,6 +425,46 @@ fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
     deny.iter().find(|network| allow.contains(network)).copied()
 }
 
+/// The problem of `satisfy = "any"` in a site, or in a route of this site.
+fn satisfy_problem(own: &AccessConfig, site: Option<&AccessConfig>) -> Option<String> {
+    let inherited = || [Some(own), site].into_iter().flatten();
+    if inherited().find_map(|access| access.satisfy) != Some(Satisfy::Any) {
+        return None;
+    }
+    let mut users = Vec::new();
+    let password = inherited().find_map(|access| match (&access.jwt, &access.basic_authentication) {
+        (Some(jwt), _) => Some(("jwt", jwt.keys != TokenKeys::Off)),
+        (None, Some(basic)) => Some(("basic_authentication", basic.file != PasswordSource::Off)),
+        (None, None) => None,
+    });
+    users.extend(password.filter(|(_, is_on)| *is_on).map(|(key, _)| key));
+    let login = inherited().find_map(|access| access.login.as_ref());
+    users.extend(login.filter(|login| !login.issuer.is_empty()).map(|_| "login"));
+    let authority = inherited().find_map(|access| access.forward_auth.as_ref());
+    users.extend(authority.filter(|authority| authority.url.is_some()).map(|_| "forward_auth"));
+    let networks = inherited().find(|access| !access.allow.is_empty() || !access.deny.is_empty());
+    let allows = networks.is_some_and(|access| !access.allow.is_empty());
+    match users.as_slice() {
+        [one, other, ..] => Some(format!(
+            "'satisfy' \"any\" admits a client by its address or by one other rule, but there are '{one}' \
+             and '{other}'; keep one of them"
+        )),
+        // A site may state it for its routes.
+        _ if own.satisfy.is_none() || site.is_none() => None,
+        [] => Some(
+            "'satisfy' \"any\" needs 'basic_authentication', 'jwt', 'login' or 'forward_auth': without one \
+             of them only the address counts"
+                .to_string(),
+        ),
+        [_] if !allows => Some(
+            "'satisfy' \"any\" needs 'allow': the networks whose clients are admitted without a password or \
+             session"
+                .to_string(),
+        ),
+        [_] => None,
+    }
+}
+
 /// The problems of the access keys of a site or route: a key and a message each.
 pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = listed_twice(&access.allow, &access.deny);
@@ -390,6 +484,16 @@ impl ConfigReader<'_> {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (key, message) in problems(&site.access) {
                 self.problem(places.key(key), message);
+            }
+            if let Some(message) = satisfy_problem(&site.access, None) {
+                self.problem(places.key("satisfy"), message);
+            }
+            for (position, route) in site.routes.iter().enumerate() {
+                let is_own = route.access != AccessConfig::default();
+                let problem = satisfy_problem(&route.access, Some(&site.access)).filter(|_| is_own);
+                if let Some(message) = problem {
+                    self.problem(places.table("route", position).unwrap_or(places).key("satisfy"), message);
+                }
             }
         }
         let Some(places) = loaded.places.sections.get(PROXIES.name) else { return };

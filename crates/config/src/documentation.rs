@@ -325,6 +325,10 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         // The file would have to exist, and the others replace values.
         return !["file", "networks", "networks_file", "shares", "function"].contains(&key);
     }
+    if key == "satisfy" {
+        // It needs one rule on users, and the example has all.
+        return false;
+    }
     if section == "site" && key.starts_with("socket_") {
         // They are for unix sockets.
         return false;
@@ -345,7 +349,7 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     if section == "site.route" {
         return !["alias", "try_files"].contains(&key);
     }
-    let of_origins = section == "site.route.proxy" && key == "proxy_protocol";
+    let of_origins = section == "site.route.proxy" && ["proxy_protocol", "path"].contains(&key);
     !(calls_programs.contains(&section) && excludes_or_names.contains(&key) || of_origins)
 }
 
@@ -438,7 +442,7 @@ mod tests {
             }
         }
         assert!(all.lines().all(|line| line.chars().count() <= 100));
-        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 7);
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 8);
         // The six keys of the section, and the key of routes that has its name.
         assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 7);
         assert_eq!(

@@ -770,6 +770,18 @@ pub static SITE: Section<SiteConfig> = Section {
         cors::cors(|reader, value, site| cors::read(reader, value, &mut site.cors)),
         access::allow(|site, value| site.access.allow = value),
         access::deny(|site, value| site.access.deny = value),
+        access::satisfy(&[
+            Choice {
+                word: "all",
+                meaning: access::SATISFY_ALL,
+                set: |site| site.access.satisfy = Some(access::Satisfy::All),
+            },
+            Choice {
+                word: "any",
+                meaning: access::SATISFY_ANY,
+                set: |site| site.access.satisfy = Some(access::Satisfy::Any),
+            },
+        ]),
         access::basic_authentication(|reader, value, site| {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut site.access.basic_authentication)
         }),

@@ -48,7 +48,8 @@ mod webdav_rules;
 
 pub use accelerator::AcceleratorConfig;
 pub use access::{
-    AccessConfig, BasicAuthenticationConfig, ClientField, PasswordSource, ProxiesConfig, RateLimitConfig,
+    AccessConfig, AnyOf, BasicAuthenticationConfig, ClientField, PasswordSource, ProxiesConfig,
+    RateLimitConfig, Satisfy,
 };
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use acme_dns::AcmeDnsConfig;

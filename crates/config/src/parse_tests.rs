@@ -287,8 +287,8 @@ fn unknown_names() {
          mime_types, charset, cache_control, precompressed, compression, compression_levels, dictionaries, \
          listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, limit_rate, \
          limit_rate_after, stall_timeout, minimum_receive_rate, minimum_send_rate, substitute, headers, \
-         security_fields, cors, allow, deny, basic_authentication, jwt, signed_link, rate_limit, geoip, \
-         forward_auth, login, crawlers, access_log, error_log, telemetry, includes and route"
+         security_fields, cors, allow, deny, satisfy, basic_authentication, jwt, signed_link, rate_limit, \
+         geoip, forward_auth, login, crawlers, access_log, error_log, telemetry, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),
@@ -315,7 +315,8 @@ fn unknown_names() {
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
         ["site.toml:1:1: key 'path' must be in a section, [access_log], [error_log], [site.access_log], \
-          [site.error_log], [[site.route]], [site.route.proxy.check] and [site.route.python]"]
+          [site.error_log], [[site.route]], [site.route.proxy], [site.route.proxy.check] and \
+         [site.route.python]"]
     );
     assert_eq!(
         problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),

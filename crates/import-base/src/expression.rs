@@ -172,6 +172,12 @@ pub fn with_slash(expression: &str, target: &str) -> Option<(String, String)> {
     Some((moved, format!("/${{1}}{rest}")))
 }
 
+/// A path within the parameters of a target; `None`: it has characters that must be percent-encoded there.
+pub fn literal_of_target(path: &str) -> Option<String> {
+    let stays = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
+    path.chars().all(stays).then(|| path.to_string())
+}
+
 /// The expression for the directories whose `index.php` an expression for scripts matches, if it has the form
 /// `BEGIN.*\.php$`.
 pub fn directories_of_scripts(expression: &str) -> Option<String> {

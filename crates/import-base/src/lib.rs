@@ -7,6 +7,7 @@
 //! | [`directive`] | a directive with its place |
 //! | [`expression`] | conversion of regular expressions |
 //! | [`files`] | the files of a configuration |
+//! | [`networks`] | networks of rules on clients |
 //! | [`output`] | the sections of the TOML that the importers produce |
 //! | [`toml_text`] | values of TOML as text |
 
@@ -14,6 +15,7 @@ pub mod account;
 pub mod directive;
 pub mod expression;
 pub mod files;
+pub mod networks;
 pub mod output;
 pub mod toml_text;
 

@@ -19,6 +19,28 @@ pub fn toml_string(text: &str) -> String {
     written
 }
 
+/// Checks the text of a target with variables: what stands outside its variables is a part of a URL.
+///
+/// # Errors
+/// The character that must be percent-encoded.
+pub fn check_target(target: &str) -> Result<(), String> {
+    let mut rest = target;
+    while let Some(at) = rest.find(|c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}$".contains(c)) {
+        let variable = rest[at..].strip_prefix("${").and_then(|inside| {
+            // A map or a field has braces of its own.
+            let end = inside.find('}')?;
+            let end = if inside[..end].contains('{') { end + 1 } else { end };
+            inside.get(end..)?.strip_prefix('}')
+        });
+        let plain = rest[at..].strip_prefix('$').map(|name| name.strip_prefix('$').unwrap_or(name));
+        rest = match variable.or(plain) {
+            Some(rest) => rest,
+            None => return Err("percent-encode what is not a part of a URL".to_string()),
+        };
+    }
+    Ok(())
+}
+
 /// An array of basic strings.
 pub fn toml_strings<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| toml_string(text.as_ref())).collect();
@@ -29,6 +51,17 @@ pub fn toml_strings<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn targets() {
+        for good in ["/index.php?q=$path&${query}", "/a?x=${header{x-a}}&y=1", "/a$$b", "/$map{a}"] {
+            let is_map = good.contains("$map");
+            assert_eq!(check_target(good).is_err(), is_map, "{good}");
+        }
+        for bad in ["/a b", "/a?x=<y>", "/a?{x}", "/a|b", "/\u{e9}"] {
+            assert!(check_target(bad).is_err(), "{bad}");
+        }
+    }
 
     proptest! {
         #[test]

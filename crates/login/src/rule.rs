@@ -37,6 +37,8 @@ const MOST_OPEN: usize = 1024;
 /// The login of a site or route.
 pub struct Login {
     pub(crate) config: LoginConfig,
+    /// The identity of a client that needs no session.
+    unknown: Arc<Identity>,
     /// Names the provider and the client in cookies.
     pub(crate) name: String,
     pub(crate) provider: Arc<Provider>,
@@ -190,6 +192,7 @@ impl Login {
             timeout: config.timeout,
         };
         Ok(Some(Arc::new(Login {
+            unknown: Arc::new(rules.unknown()),
             name: name_of(&config.issuer, &config.client_id),
             provider,
             client: Arc::new(client),
@@ -226,6 +229,11 @@ impl Login {
         } else {
             None
         }
+    }
+
+    /// The identity of a client that needs no session: it removes the client's own values of the fields.
+    pub fn unknown(&self) -> Arc<Identity> {
+        self.unknown.clone()
     }
 
     /// Checks whether a request has a session that satisfies the rules. Queries the provider, if it is time

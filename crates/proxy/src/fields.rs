@@ -14,6 +14,7 @@ use touchstone_http::forged_fields;
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
+use touchstone_route::TargetRequest;
 
 use super::forwarded::{self, ClientFacts, Forward, OWN_FIELDS};
 use super::origin_url::OriginUrl;
@@ -65,13 +66,10 @@ pub struct OutboundRequest {
 }
 
 impl OutboundRequest {
-    /// The request to an origin; `None` if the path lacks the prefix that must be removed.
+    /// The request to an origin; `None` if the path lacks the prefix that must be removed, or has no form for
+    /// origins.
     pub fn new(settings: &ProxySettings, request: &Request) -> Option<OutboundRequest> {
-        let target: Bytes = request.path_and_query().into();
-        let target = match settings.strip_prefix.as_slice() {
-            b"" => target,
-            prefix => target.slice_ref(target.strip_prefix(prefix)?),
-        };
+        let target = target(settings, request)?;
         let mut lines = Vec::with_capacity(512);
         append_request_lines(settings, &forwarded::client_of(request), max_forwards(request), &mut lines);
         forwarded::append_set_lines(&settings.forward, request, &mut lines);
@@ -243,7 +241,7 @@ fn append_request_lines<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone>(
 
 /// Whether [`append_plain_get`] can append requests with these settings.
 pub fn can_append_plain_gets(settings: &ProxySettings) -> bool {
-    settings.forward.set.is_empty()
+    settings.path.is_none() && settings.forward.set.is_empty()
 }
 
 /// Appends the whole head of a plain GET in HTTP/1.1, the same bytes as [`OutboundRequest::http1_head`].
@@ -304,6 +302,24 @@ pub fn max_forwards(request: &Request) -> Option<u64> {
     let value = request.received.values("max-forwards").next().filter(|_| counts)?;
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
+}
+
+/// The path and query that the origin gets.
+fn target(settings: &ProxySettings, request: &Request) -> Option<Bytes> {
+    if let Some(path) = &settings.path {
+        let target = TargetRequest {
+            path: &request.path,
+            query: request.query.as_deref(),
+            host: request.host.as_deref(),
+            source: request,
+        };
+        return path.path_and_query(&target).map(Bytes::from);
+    }
+    let target: Bytes = request.path_and_query().into();
+    Some(match settings.strip_prefix.as_slice() {
+        b"" => target,
+        prefix => target.slice_ref(target.strip_prefix(prefix)?),
+    })
 }
 
 /// Whether the client requests to switch protocols.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone_http::response::ResponseLimits;
+use touchstone_route::RouteTarget;
 
 use super::answer_fields::AnswerRules;
 use super::check_rules::CheckRules;
@@ -30,6 +31,8 @@ pub struct ProxySettings {
     pub sessions: SessionRules,
     /// The prefix that is removed from paths; empty: none.
     pub strip_prefix: Vec<u8>,
+    /// The path and query that origins get; `None`: those of the request.
+    pub path: Option<RouteTarget>,
     /// The value of `Host`.
     pub host: HostField,
     /// The version of HTTP.

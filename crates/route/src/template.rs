@@ -123,6 +123,19 @@ impl Template {
         self.parts.iter().any(|part| matches!(part, Part::Value(..) | Part::Beginning(_)))
     }
 
+    /// Its texts with such variables.
+    pub fn values(&self) -> impl Iterator<Item = &Text> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Value(text, _) | Part::Beginning(text) => Some(text),
+            Part::Text(_) | Part::Variable(..) | Part::FragmentBegins => None,
+        })
+    }
+
+    /// Whether it has a query of its own.
+    pub fn has_query(&self) -> bool {
+        self.has_query
+    }
+
     /// The value of `Location`: visible ASCII only; a path or a URL, and never two slashes at the start.
     /// `None` if it needs the host and the request has no suitable one.
     pub fn location(&self, values: &Values<'_>) -> Option<Vec<u8>> {
@@ -172,6 +185,11 @@ impl Template {
                 Part::Variable(variable, region) => {
                     let begin = out.len();
                     append_variable(*variable, *region, values, &mut out)?;
+                    let is_empty_query = *variable == Variable::Query && out.len() == begin;
+                    if is_empty_query && out.ends_with(b"&") {
+                        out.pop();
+                        continue;
+                    }
                     self.check_end_of_server(&out, begin)?;
                 }
                 Part::Value(text, Region::Query | Region::Fragment) => {

@@ -74,6 +74,9 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     (path, pattern, suffixes, methods, request_headers).hash(&mut hasher);
     // The base paths of the origins are part of it: they determine what is requested.
     route.proxy.as_ref().map(|proxy| (base_paths(proxy), &proxy.strip_prefix)).hash(&mut hasher);
+    if let Some(proxy) = route.proxy.as_ref().filter(|proxy| !proxy.path.is_empty()) {
+        proxy.path.hash(&mut hasher);
+    }
     let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, servlet, wasm, python, .. } = route;
     format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}{servlet:?}{wasm:?}{python:?}")
         .hash(&mut hasher);
@@ -103,7 +106,10 @@ fn key_of_origin(route: &RouteConfig) -> Vec<Text> {
     };
     let set = route.proxy.iter().flat_map(|proxy| &proxy.forward.set);
     let in_key = set.filter(|(name, value)| !names_client(name) && value.uses(&differs));
-    in_key.map(|(_, value)| value.clone()).collect()
+    let of_fields = in_key.map(|(_, value)| value.clone());
+    let targets = route.targets().filter_map(|(_, text)| route.target(text).ok());
+    let of_targets = targets.flat_map(|target| target.values().cloned().collect::<Vec<_>>());
+    of_fields.chain(of_targets.filter(|value| value.uses(&differs))).collect()
 }
 
 /// The paths in the URLs of the origins, each once.

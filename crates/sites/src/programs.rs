@@ -9,8 +9,8 @@ use touchstone_files::root::Root;
 use touchstone_handler::handler::Interface;
 use touchstone_interfaces::ajp::Containers;
 use touchstone_interfaces::backend::{
-    Address, Backend, Backends, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules,
-    Settings, TimeLimits,
+    Address, Backend, Backends, ConnectionRules, FrontController, GroupRules, HealthRules, Paths, PingRules,
+    ScriptRules, Settings, TimeLimits,
 };
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_interfaces::fastcgi::FastCgiPrograms;
@@ -167,7 +167,7 @@ fn settings(
             root: open_root(&root_path, symlinks)?,
             suffixes: config.scripts.clone(),
             index: config.index.clone(),
-            front_controller: Some(config.front_controller.clone()).filter(|path| !path.is_empty()),
+            front_controller: front_controller(config, route)?,
             hidden_files: site.hidden_files,
         })
     };
@@ -195,6 +195,14 @@ fn settings(
         send_files_from: send_files_from.map(|path| open_root(&absolute(path), symlinks)).transpose()?,
         pool,
     })
+}
+
+/// The script for paths that name no file, with the query that it gets.
+fn front_controller(config: &ProgramsConfig, route: &RouteConfig) -> Result<Option<FrontController>, String> {
+    let Some(script) = config.front_script() else { return Ok(None) };
+    let target = config.has_front_query().then(|| route.target(&config.front_controller)).transpose();
+    let target = target.map_err(|message| format!("'front_controller': {message}"))?;
+    Ok(Some(FrontController { script: script.to_string(), target }))
 }
 
 fn open_containers(config: &ProgramsConfig, backends: &Backends) -> Result<Arc<dyn Interface>, String> {

@@ -18,7 +18,11 @@ pub fn open(
     groups: &OriginGroups,
 ) -> Result<Proxy, String> {
     let name = GroupName { site: site_name(site), route: route_name(&site.routes, route) };
-    let settings = settings(config, name).map_err(|problem| format!("'proxy': {problem}"))?;
+    let mut settings = settings(config, name).map_err(|problem| format!("'proxy': {problem}"))?;
+    if !config.path.is_empty() {
+        let path = route.target(&config.path).map_err(|problem| format!("'proxy': 'path': {problem}"))?;
+        settings.path = Some(path);
+    }
     Ok(Proxy::new(settings, groups))
 }
 
@@ -67,6 +71,7 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
             is_binding: false,
         },
         strip_prefix: config.strip_prefix.clone().into_bytes(),
+        path: None,
         host: config.host,
         version: config.version,
         tls: tls.map(Arc::new),

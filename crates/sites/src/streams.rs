@@ -211,6 +211,7 @@ fn settings(
         },
         sessions: SessionRules { cookie: String::new(), parameter: String::new(), is_binding: false },
         strip_prefix: Vec::new(),
+        path: None,
         host: HostField::Origin,
         version: Version::Http11,
         tls: tls.filter(|_| is_tls),

@@ -19,6 +19,8 @@ const REMEMBER: Duration = Duration::from_secs(300);
 /// The authentication of a site or route.
 pub struct TokenAuthentication {
     rules: Rules,
+    /// Of a client without a token.
+    unknown: Arc<Identity>,
     cookie: String,
     realm: String,
     source: Arc<KeySource>,
@@ -62,6 +64,7 @@ impl TokenAuthentication {
             ..Rules::of_claims(config.required_claims(), &config.user, &config.fields)
         };
         Ok(Some(Arc::new(TokenAuthentication {
+            unknown: Arc::new(rules.unknown()),
             rules,
             cookie: config.cookie.clone(),
             realm: config.realm.chars().filter(|&character| !matches!(character, '"' | '\\')).collect(),
@@ -74,6 +77,11 @@ impl TokenAuthentication {
     /// Whether programs and origins get header fields with values of claims.
     pub fn makes_fields(&self) -> bool {
         !self.rules.fields.is_empty()
+    }
+
+    /// The identity of a client that needs no token: none, and without values in the fields.
+    pub fn unknown(&self) -> Arc<Identity> {
+        self.unknown.clone()
     }
 
     /// Checks the token of a request as far as this is quick.

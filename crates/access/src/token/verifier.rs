@@ -94,6 +94,12 @@ impl Rules {
         }
     }
 
+    /// The identity of a client that needs no token: it removes the client's own values of the fields.
+    pub fn unknown(&self) -> Identity {
+        let fields = self.fields.iter().map(|(name, _)| (name.clone(), None)).collect();
+        Identity { fields, ..Identity::default() }
+    }
+
     /// Verifies a token, and converts its claims into the fields for programs and origins.
     pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
         self.accept(&self.verified_claims(token, keys)?)

@@ -221,15 +221,26 @@ pub(super) const INDEX: Key<ProgramsConfig> = Key {
 pub(super) const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
     name: "front_controller",
     default: Some("\"\""),
-    example: "\"/index.php\"",
+    example: "\"/index.php?url=$path&$query\"",
     documentation: "The script that answers all paths that are not files, as most applications need it; it \
-        finds the path in REQUEST_URI. Empty: such a path is not found.",
+        finds the path in REQUEST_URI. With a `?` it gets this query in place of that of the request, with \
+        the [variables](routes.md#variables) of `rewrite.to`; values of the path are percent-encoded, so a \
+        path cannot add a parameter. Empty: such a path is not found.",
     kind: Kind::Checked {
-        what: "path that begins with `/`, or empty",
-        parse: |text, _| values::parse_site_path_or_empty(text),
+        what: "path that begins with `/`, perhaps with a query, or empty",
+        parse: |text, _| parse_front_controller(text),
         set: |programs, value| programs.front_controller = value,
     },
 };
+
+/// The script of a front controller is a path, and its query is read with the route.
+fn parse_front_controller(text: &str) -> Result<String, String> {
+    let Some((script, _)) = text.split_once('?') else { return values::parse_site_path_or_empty(text) };
+    if script.contains(['$', '%']) {
+        return Err(format!("{text:?} has a variable or an escape in the name of the script"));
+    }
+    values::parse_site_path(script).map(|_| text.to_string())
+}
 
 pub(super) const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
     name: "document_root",

@@ -90,7 +90,7 @@ pub struct ProgramsConfig {
     pub scripts: Vec<String>,
     /// The names that are tried for a directory.
     pub index: Vec<String>,
-    /// The script for paths that are not files; empty: none.
+    /// The script for paths that are not files, perhaps with the query that it gets; empty: none.
     pub front_controller: String,
     /// The path of the root for the programs; `None`: the same.
     pub document_root: Option<PathBuf>,
@@ -113,6 +113,16 @@ impl ProgramsConfig {
     /// The defaults of `php`.
     pub fn php() -> ProgramsConfig {
         PHP.defaults()
+    }
+
+    /// The script of the front controller without its query, if there is one.
+    pub fn front_script(&self) -> Option<&str> {
+        self.front_controller.split('?').next().filter(|script| !script.is_empty())
+    }
+
+    /// Whether the front controller gets a query of its own.
+    pub fn has_front_query(&self) -> bool {
+        self.front_controller.contains('?')
     }
 
     /// The parsed backends; wrong ones have been refused before.

@@ -26,6 +26,8 @@ pub struct ProxyConfig {
     pub session_parameter: String,
     /// The beginning of paths that is left out; empty: nothing.
     pub strip_prefix: String,
+    /// The path that origins get, with variables; empty: that of the request.
+    pub path: String,
     /// The origin's own address in `Location` becomes a path of the route.
     pub rewrite_location: bool,
     /// Beginnings of addresses in `Location`, and what stands in their place.
@@ -156,6 +158,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
         session_cookie: String::new(),
         session_parameter: String::new(),
         strip_prefix: String::new(),
+        path: String::new(),
         rewrite_location: false,
         location_prefixes: BTreeMap::new(),
         cookie_paths: BTreeMap::new(),
@@ -274,6 +277,24 @@ pub static PROXY: Section<ProxyConfig> = Section {
                     _ => Err(format!("{text:?} must begin with a slash, and is written as in a URL")),
                 },
                 set: |proxy, value| proxy.strip_prefix = value,
+            },
+        },
+        Key {
+            name: "path",
+            default: Some("\"\""),
+            example: "\"/api/v2/$1\"",
+            documentation: "The path that the origin gets, below the path in `to`, with the \
+                [variables](routes.md#variables) of `rewrite.to`: `$1` is the rest of the path after the \
+                route's `path`. With a `?` it replaces the query, otherwise the query is passed on. Values \
+                are percent-encoded; a request is answered with 400 if its path would get dot segments. Not \
+                together with `strip_prefix`. Empty: the path is passed on unchanged.",
+            kind: Kind::Checked {
+                what: "path with variables",
+                parse: |text, _| match text.is_empty() || text.starts_with(['/', '$']) {
+                    true => Ok(text.to_string()),
+                    false => Err(format!("{text:?} must begin with a slash")),
+                },
+                set: |proxy, value| proxy.path = value,
             },
         },
         Key {

@@ -8,6 +8,7 @@ use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
 use touchstone_expression::{Condition, Known, Maps};
 use touchstone_http::content_coding::ContentCoding;
+use touchstone_route::RouteTarget;
 
 use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
@@ -164,6 +165,30 @@ impl RouteConfig {
             || !self.fallback.is_empty()
             || !self.cache_control.is_empty()
             || self.compression.is_some()
+    }
+
+    /// The path and query for a program or an origin, of this text with variables.
+    ///
+    /// # Errors
+    /// The problem of the text.
+    pub fn target(&self, text: &str) -> Result<RouteTarget, String> {
+        RouteTarget::new(text, (&self.path, &self.pattern), self.maps.as_ref().map(|maps| maps as _))
+    }
+
+    /// The texts of which targets are made, with their keys.
+    pub fn targets(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let fronts = [
+            ("fastcgi.front_controller", &self.fastcgi),
+            ("scgi.front_controller", &self.scgi),
+            ("uwsgi.front_controller", &self.uwsgi),
+            ("php.front_controller", &self.php),
+        ];
+        let fronts = fronts.into_iter().filter_map(|(key, programs)| Some((key, programs.as_ref()?)));
+        let fronts = fronts.filter(|(_, programs)| programs.has_front_query());
+        let path = self.proxy.iter().filter(|proxy| !proxy.path.is_empty());
+        fronts
+            .map(|(key, programs)| (key, programs.front_controller.as_str()))
+            .chain(path.map(|proxy| ("proxy.path", proxy.path.as_str())))
     }
 
     /// The site with the route's own settings of files, and without rules.
@@ -713,6 +738,18 @@ pub static ROUTE: Section<RouteConfig> = Section {
         cors::cors(|reader, value, route| cors::read(reader, value, &mut route.cors)),
         access::allow(|route, value| route.access.allow = value),
         access::deny(|route, value| route.access.deny = value),
+        access::satisfy(&[
+            Choice {
+                word: "all",
+                meaning: access::SATISFY_ALL,
+                set: |route| route.access.satisfy = Some(access::Satisfy::All),
+            },
+            Choice {
+                word: "any",
+                meaning: access::SATISFY_ANY,
+                set: |route| route.access.satisfy = Some(access::Satisfy::Any),
+            },
+        ]),
         access::basic_authentication(|reader, value, route| {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut route.access.basic_authentication)
         }),

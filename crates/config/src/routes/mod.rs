@@ -353,6 +353,7 @@ pub fn map_problems(config: &RouteConfig) -> Vec<RouteProblem> {
     let RouteConfig { redirect, rewrite, when, .. } = config;
     let of_actions = redirect.iter().map(|redirect| &redirect.to).chain(rewrite.iter().map(|to| &to.to));
     let texts = of_actions.chain(&config.try_files).chain(config.headers.values()).map(String::as_str);
+    let texts = texts.chain(config.targets().map(|(_, text)| text));
     let mut texts = texts.chain(when.as_ref().map(Condition::source));
     if texts.any(|text| text.contains("map{")) { problems(config) } else { Vec::new() }
 }
@@ -381,6 +382,7 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
     let action = compile_action(config, scope, &mut problem);
     check_combinations(config, &path, &mut problem);
     let try_files = compile_try_files(config, scope, &mut problem);
+    check_targets(config, &mut problem);
     let fields = AnswerFields::new(&config.headers, scope).unwrap_or_else(|message| {
         problem("headers", format!("'headers': {message}"));
         AnswerFields::default()
@@ -405,6 +407,19 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
             })
         }
         _ => Err(problems),
+    }
+}
+
+/// The paths and queries that programs and origins get.
+fn check_targets(config: &RouteConfig, problem: &mut impl FnMut(&'static str, String)) {
+    for (key, text) in config.targets() {
+        if let Err(message) = config.target(text) {
+            let name = key.rsplit('.').next().unwrap_or(key);
+            problem(key, format!("'{name}': {message}"));
+        }
+    }
+    if config.proxy.as_ref().is_some_and(|proxy| !proxy.path.is_empty() && !proxy.strip_prefix.is_empty()) {
+        problem("proxy.path", "'path' and 'strip_prefix' exclude each other".to_string());
     }
 }
 

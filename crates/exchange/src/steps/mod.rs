@@ -471,19 +471,17 @@ async fn check_rules(
         let checked = Box::pin(crawlers::check(resolved, view, original, (&mut *request, progress)));
         checked.await.inspect_err(|_| progress.with("check"))?;
     }
-    if !resolved.logins.is_empty() && !progress.set_cleaned() {
-        prepare_head(snapshot, request);
-    }
-    for login in &resolved.logins {
+    if !resolved.logins.is_empty() {
         // Boxed, so that other futures do not get larger.
-        let checked =
-            Box::pin(login::check(core, snapshot, login, original, (&mut *request, progress), cookies));
+        let rules = (&*resolved, &*view, *original);
+        let checked = Box::pin(check_logins(core, snapshot, rules, &mut *request, progress, cookies));
         checked.await.inspect_err(|_| progress.with("login"))?;
         answered.user.clone_from(&request.user);
     }
     if !resolved.authorities.is_empty() {
         // Boxed, so that other futures do not get larger.
-        let allowed = Box::pin(ask_authorities(core, snapshot, resolved, request, progress, cookies));
+        let rules = (&*resolved, &*view);
+        let allowed = Box::pin(ask_authorities(core, snapshot, rules, &mut *request, progress, cookies));
         allowed.await.inspect_err(|_| progress.with("forward_auth"))?;
         if request.user.is_some() {
             answered.user.clone_from(&request.user);
@@ -544,12 +542,35 @@ fn add_place_fields(rules: &SiteRules, request: &mut Request) -> bool {
     true
 }
 
+/// Checks the sessions of the logins of a request, and notes their users in it; a client whose address is
+/// enough needs none. The error is the answer to a request without a session.
+async fn check_logins(
+    core: &Core,
+    snapshot: &Arc<Snapshot>,
+    (resolved, view, original): (&Resolved<'_>, &RequestView<'_>, &Request),
+    request: &mut Request,
+    progress: &Progress,
+    cookies: &mut Vec<u8>,
+) -> Result<(), Answer> {
+    if !progress.set_cleaned() {
+        prepare_head(snapshot, request);
+    }
+    for asked in &resolved.logins {
+        if !asked.is_excused(view) {
+            login::check(core, snapshot, asked.rule, original, (request, progress), cookies).await?;
+        } else if !write_fields(&asked.rule.unknown().fields, request) {
+            return Err(Answer::error(500));
+        }
+    }
+    Ok(())
+}
+
 /// Queries the authorities that must allow a request, and notes their answers in it. The error is the answer
 /// to a request that is not allowed.
 async fn ask_authorities(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    resolved: &Resolved<'_>,
+    (resolved, view): (&Resolved<'_>, &RequestView<'_>),
     request: &mut Request,
     progress: &Progress,
     cookies: &mut Vec<u8>,
@@ -560,11 +581,17 @@ async fn ask_authorities(
     if !progress.set_cleaned() {
         prepare_head(snapshot, request);
     }
-    for authority in &resolved.authorities {
-        let allowed = forward_auth::ask(core, snapshot, authority, &original).await?;
-        let (names, fields) = (&authority.config.fields, &allowed.passed.fields);
+    for asked in &resolved.authorities {
+        let names = &asked.rule.config.fields;
         let is_of_authority =
             |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
+        if asked.is_excused(view) {
+            let written = request.received.with_fields(|name| !is_of_authority(name), None);
+            request.received = Rc::new(written.ok_or_else(|| Answer::error(502))?);
+            continue;
+        }
+        let allowed = forward_auth::ask(core, snapshot, asked.rule, &original).await?;
+        let fields = &allowed.passed.fields;
         let added = fields.iter().map(|(name, value)| (name.as_bytes(), &**value));
         let written = request.received.with_fields(|name| !is_of_authority(name), added);
         request.received = Rc::new(written.ok_or_else(|| Answer::error(502))?);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::access;
 use super::area::{Area, is};
 use super::environment::Environment;
-use super::rewrite;
+use super::rewrite::{self, Missing};
 use super::variant::suffixes_of;
 use crate::account::Account;
 use crate::directive::Directive;
@@ -65,11 +65,11 @@ pub struct Answer<'a, 'd> {
     /// What runs PHP scripts.
     pub php: Option<&'a Php<'d>>,
     /// The script for paths that are not files.
-    pub missing: Option<&'a str>,
+    pub missing: Option<&'a Missing>,
     /// The origin for paths that are not files.
     pub missing_origin: Option<&'a str>,
     /// Routes with more conditions, each with the script for paths that are not files.
-    pub missing_if: &'a [(Section, String)],
+    pub missing_if: &'a [(Section, Missing)],
 }
 
 /// Writes the route of an area; the keys for its paths are already there.
@@ -106,7 +106,8 @@ pub fn write(
     if let Some(fallback) = fallback {
         account.translated(fallback, route);
     }
-    let missing = answer.missing.or(fallback.map(|one| one.argument(0)));
+    let of_fallback = fallback.map(|one| Missing::plain(one.argument(0)));
+    let missing = answer.missing.or(of_fallback.as_ref());
     if let Some(alias) = answer.alias {
         account.translated(alias, route);
         if is_file(alias.argument(0), alias.argument(1)) {
@@ -132,24 +133,29 @@ pub fn write(
             (false, _) => {}
         }
         if let Some(missing) = missing.filter(|_| answer.php.is_none()) {
-            route.key("fallback", toml_string(missing));
+            route.key("fallback", toml_string(missing.path()));
         }
         return;
     }
-    let script = missing.map(|missing| missing.split('?').next().unwrap_or_default());
-    match (answer.php, script) {
+    match (answer.php, missing) {
         (Some(found), _) => {
             let mut table = Section::new("[site.route.php]");
             found.write(&mut table);
             if let Some(index) = area.one("DirectoryIndex") {
                 table.key("index", toml_strings(&index.arguments));
             }
-            if let Some(script) = script {
-                table.key("front_controller", toml_string(script));
+            if let Some(missing) = missing {
+                let target = missing.target_in(&area.path, route);
+                if target.is_none() {
+                    table
+                        .note("The script gets no parameters here: write them with the groups of 'pattern'.");
+                }
+                let target = target.unwrap_or_else(|| missing.path().to_string());
+                table.key("front_controller", toml_string(&target));
             }
             route.push(table);
         }
-        (None, Some(page)) => route.key("try_files", toml_strings(["$path", "$path/", page])),
+        (None, Some(page)) => route.key("try_files", toml_strings(["$path", "$path/", page.path()])),
         (None, None) => {}
     }
 }

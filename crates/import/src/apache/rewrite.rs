@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::directive::Directive;
 use crate::expression::{self, quoted};
 use crate::output::Section;
-use crate::toml_text::{toml_string, toml_strings};
+use crate::toml_text::{check_target as check_target_text, toml_string, toml_strings};
 
 /// The place of the rules.
 pub struct Context<'c> {
@@ -26,14 +26,54 @@ pub struct Context<'c> {
 pub struct Rules {
     /// Routes, in order.
     pub routes: Vec<Section>,
-    /// The path of this server that answers for paths that are not files.
-    pub missing: Option<String>,
+    /// What answers for paths that are not files.
+    pub missing: Option<Missing>,
     /// The origin that answers for them.
     pub missing_origin: Option<String>,
-    /// Routes with more conditions, each with the path that answers there for paths that are not files.
-    pub missing_if: Vec<(Section, String)>,
+    /// Routes with more conditions, each with what answers there for paths that are not files.
+    pub missing_if: Vec<(Section, Missing)>,
     /// Variables whose values are written in their places.
     constants: Vec<String>,
+    /// What is lost of the last rule for paths that are not files.
+    lost: Option<String>,
+}
+
+/// A path of this server that answers for paths that are not files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The path, perhaps with parameters; [`REST`] in them is the path below `below`.
+    pub target: String,
+    /// The path of the directory of the rules, with a slash at its end.
+    pub below: String,
+}
+
+/// The part of the path below the directory of the rules.
+const REST: &str = "${rest}";
+
+impl Missing {
+    /// A path without parameters of its own.
+    pub fn plain(path: &str) -> Missing {
+        Missing { target: path.split('?').next().unwrap_or_default().to_string(), below: "/".to_string() }
+    }
+
+    /// The path alone.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The target for a route; `None`: its first group is not the rest of the path.
+    pub fn target_in(&self, area: &str, route: &Section) -> Option<String> {
+        if !self.target.contains(REST) {
+            return Some(self.target.clone());
+        }
+        let above = expression::literal_of_target(area.strip_prefix(&self.below)?)?;
+        let rest = match area.ends_with('/') {
+            true if route.has("pattern") || !route.has_value("path", &toml_string(area)) => return None,
+            true => format!("{above}${{1}}"),
+            false => above,
+        };
+        Some(self.target.replace(REST, &rest))
+    }
 }
 
 /// Translates `Redirect` and `RedirectMatch` of a block.
@@ -205,7 +245,7 @@ pub fn rules(
                             }
                         }
                         place.notes_first();
-                        if let Some(parameters) = parameters_of_missing(directive, &rules) {
+                        if let Some(parameters) = rules.lost.take() {
                             account.problem(directive, notes, &parameters);
                         }
                     }
@@ -292,18 +332,6 @@ fn path_of_rules(conditions: &[&Directive], context: &Context<'_>) -> String {
     if bare { path.trim_end_matches('/').to_string() } else { path.to_string() }
 }
 
-/// What is lost of a rule for paths that are not files: parameters that the script gets from the rule.
-fn parameters_of_missing(rule: &Directive, rules: &Rules) -> Option<String> {
-    let to = rule.argument(1);
-    let (script, query) = to.split_once('?')?;
-    let is_missing = |path: &str| path.split('?').next().unwrap_or_default().ends_with(script);
-    let found = rules.missing.iter().any(|path| is_missing(path))
-        || rules.missing_if.iter().any(|(_, path)| is_missing(path));
-    (found && query.contains(['$', '%', '='])).then(|| {
-        format!("'{script}' answers without the parameters '{query}': it must take the path from REQUEST_URI")
-    })
-}
-
 /// Whether a later rule sends all paths that are not files to the same target.
 fn has_same_for_missing(rule: &Directive, block: &[Directive], context: &Context<'_>) -> bool {
     let later = block.iter().skip_while(|one| !std::ptr::eq(*one, rule)).skip(1);
@@ -378,17 +406,57 @@ fn without_route(
     None
 }
 
-/// The target for all paths that are not files. A script finds the path in REQUEST_URI.
-fn for_missing(to: &str, rules: &mut Rules) -> Result<(), String> {
-    let to = to.strip_suffix("/$1").filter(|script| script.ends_with(".php")).unwrap_or(to).to_string();
-    if to.split('?').next().unwrap_or_default().contains(['$', '%']) {
+/// The target for all paths that are not files. A script finds the path in REQUEST_URI, and the parameters of
+/// the rule in its query.
+fn for_missing(
+    to: &str,
+    flags: &[String],
+    pattern: &str,
+    context: &Context<'_>,
+    rules: &mut Rules,
+) -> Result<(), String> {
+    let to = to.strip_suffix("/$1").filter(|script| script.ends_with(".php")).unwrap_or(to);
+    let (script, query) = to.split_once('?').map_or((to, None), |(script, query)| (script, Some(query)));
+    if script.contains(['$', '%']) {
         return Err("a script for all paths that are not files has a fixed name".to_string());
     }
-    match to.starts_with("http://") || to.starts_with("https://") {
-        true => rules.missing_origin = Some(to),
-        false => rules.missing = Some(to),
+    if to.starts_with("http://") || to.starts_with("https://") {
+        rules.missing_origin = Some(to.to_string());
+        return Ok(());
     }
+    let target = match query.map(|query| parameters(query, flags, pattern, context)) {
+        None => script.to_string(),
+        Some(Ok(query)) if query == "${query}" => script.to_string(),
+        Some(Ok(query)) => format!("{script}?{query}"),
+        Some(Err(advice)) => {
+            let query = query.unwrap_or_default();
+            rules.lost = Some(format!("'{script}' answers without the parameters '{query}': {advice}"));
+            script.to_string()
+        }
+    };
+    rules.missing = Some(Missing { target, below: context.directory.unwrap_or("/").to_string() });
     Ok(())
+}
+
+/// The parameters of a script that a rule for all paths has.
+fn parameters(query: &str, flags: &[String], pattern: &str, context: &Context<'_>) -> Result<String, String> {
+    if (0..=9).any(|digit| digit != 1 && query.contains(&format!("${digit}")))
+        || (0..=9).any(|digit| query.contains(&format!("%{digit}")))
+    {
+        return Err("it is made of the path and of the query".to_string());
+    }
+    // In a directory the expression sees the path below it.
+    let group = match (pattern, context.directory) {
+        _ if !pattern.contains('(') => "",
+        ("^/(.*)$" | "^/?(.*)$", None) | (_, Some(_)) => REST,
+        _ => "${path}",
+    };
+    if group.is_empty() && query.contains("$1") {
+        return Err("the expression of the rule has no group".to_string());
+    }
+    let target = template(&format!("/?{query}"), flags, context)?;
+    check_target_text(&target)?;
+    Ok(target.trim_start_matches("/?").replace("${1}", group))
 }
 
 /// Translates a rule to routes; returns the reason if no route is needed.
@@ -445,7 +513,7 @@ fn rule(
         let is_plain =
             alternative.iter().all(|condition| matches!(condition, Condition::Missing | Condition::Holds));
         if is_missing && is_plain && is_any(pattern) && !has(&["R"]) && !has_status(&flags) {
-            for_missing(&own, rules)?;
+            for_missing(&own, &flags, pattern, context, rules)?;
             return Ok(None);
         }
         let mut route = Section::new("[[site.route]]");
@@ -462,14 +530,17 @@ fn rule(
             return Err("a route with an answer does not ask whether a file is there".to_string());
         }
         if is_missing && answer.has("rewrite") {
-            if own.contains(['$', '%']) {
+            if uses_groups_of_condition || own.split('?').next().unwrap_or_default().contains(['$', '%']) {
                 return Err(
-                    "a rule for paths that are not files has a fixed target: see 'front_controller' of \
+                    "a rule for paths that are not files has a fixed script: see 'front_controller' of \
                             'php', or 'try_files'"
                         .to_string(),
                 );
             }
-            rules.missing_if.push((route, own));
+            let target = template(&target(to, base), &flags, context)?;
+            check_target_text(&target)?;
+            let below = context.directory.unwrap_or("/").to_string();
+            rules.missing_if.push((route, Missing { target, below }));
             is_done = true;
             continue;
         }
@@ -979,10 +1050,47 @@ mod tests {
             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
             RewriteRule . /index.php [L]";
         let (rules, keys, problems) = of(wordpress, Some("/"));
-        assert_eq!((rules.missing.as_deref(), keys.as_str(), problems), (Some("/index.php"), "", 0));
+        let missing = |rules: &Rules| rules.missing.clone().map(|missing| missing.target);
+        assert_eq!((missing(&rules).as_deref(), keys.as_str(), problems), (Some("/index.php"), "", 0));
         let (rules, _, _) =
             of("RewriteEngine on\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ app.php", Some("/x/"));
-        assert_eq!(rules.missing.as_deref(), Some("/x/app.php"));
+        assert_eq!(missing(&rules).as_deref(), Some("/x/app.php"));
+        for (rule, directory, expected, expected_problems) in [
+            ("^(.*)$ index.php?url=$1 [QSA,L]", Some("/x/"), "/x/index.php?url=${rest}&${query}", 0),
+            ("^(.*)$ /i.php?url=$1 [L]", None, "/i.php?url=${path}", 0),
+            ("^/(.*)$ /i.php?url=$1 [L]", None, "/i.php?url=${rest}", 0),
+            (". i.php?u=%{REQUEST_URI}&%{QUERY_STRING} [L]", Some("/"), "/i.php?u=${path}&${query}", 0),
+            ("^(.*)$ i.php?%{QUERY_STRING} [L]", Some("/"), "/i.php", 0),
+            ("^(.*)$ i.php?q=%{TIME} [L]", Some("/"), "/i.php", 1),
+            ("^(.*)$ i.php?q=$2 [L]", Some("/"), "/i.php", 1),
+            ("^(.*)$ i.php/$1 [L]", Some("/"), "/i.php", 0),
+        ] {
+            let text = format!("RewriteEngine on\nRewriteCond %{{REQUEST_FILENAME}} !-f\nRewriteRule {rule}");
+            let (rules, _, problems) = of(&text, directory);
+            assert_eq!((missing(&rules).as_deref(), problems), (Some(expected), expected_problems), "{rule}");
+        }
+        let (rules, _, problems) = of(
+            "RewriteEngine on\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^blog/(.*)$ i.php?p=$1 [QSA]",
+            Some("/"),
+        );
+        let (route, target) = &rules.missing_if[0];
+        assert!(route.has_value("pattern", "\"/blog/(.*)\""), "{route:?}");
+        assert_eq!((target.target.as_str(), problems), ("/i.php?p=${1}&${query}", 0));
+    }
+
+    #[test]
+    fn the_rest_of_a_path_in_an_area() {
+        let missing = Missing { target: "/i.php?q=${rest}".to_string(), below: "/".to_string() };
+        let of = |area: &str, keys: &[(&str, &str)]| {
+            let mut route = Section::new("[[site.route]]");
+            keys.iter().for_each(|(key, value)| route.key(key, toml_string(value)));
+            missing.target_in(area, &route)
+        };
+        assert_eq!(of("/", &[("path", "/")]).as_deref(), Some("/i.php?q=${1}"));
+        assert_eq!(of("/a/b/", &[("path", "/a/b/")]).as_deref(), Some("/i.php?q=a/b/${1}"));
+        assert_eq!(of("/a", &[("path", "/a")]).as_deref(), Some("/i.php?q=a"));
+        assert_eq!(of("/", &[("path", "/"), ("pattern", "/(x)")]), None);
+        assert_eq!(Missing::plain("/a?b").target_in("/x/", &Section::new("")).as_deref(), Some("/a"));
     }
 
     #[test]

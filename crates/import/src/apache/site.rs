@@ -9,7 +9,7 @@ use super::environment::Environment;
 use super::read::HTACCESS;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
-use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants};
+use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants, wider};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
@@ -129,7 +129,7 @@ pub fn fill<'d>(
             programs: alias_at(&programs),
             alias: alias_at(&aliases),
             php: php.as_ref().filter(|_| area.directory.is_some()),
-            missing: missing.as_deref(),
+            missing: missing.as_ref(),
             missing_origin: origin.as_deref(),
             missing_if: &missing_if,
         };
@@ -168,6 +168,10 @@ fn area_routes<'d>(
         let hides = is_of_hidden_names(variant.section);
         if hides {
             account.unneeded(variant.section, notes, "names that begin with a dot are not served");
+        }
+        if variant.keys.is_ok() && !hides && wider(variant.section, area).is_some() {
+            let advice = "it refuses all names that match without the groups '(?...': write them apart";
+            account.problem(variant.section, notes, advice);
         }
         if let (Err(advice), false) = (&variant.keys, hides) {
             let refuses = restricts(variant.section);
@@ -535,6 +539,7 @@ const KNOWN: &[&str] = &[
     "requireany",
     "requirenone",
     "order",
+    "satisfy",
     "allow",
     "deny",
     "authtype",
@@ -715,7 +720,7 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
                 "see 'client_authorities' (docs/https.md); until then all clients are allowed"
             }
             "sslusestapling" | "sslstaplingcache" => "OCSP responses are not stapled",
-            "authbasicprovider" | "authgroupfile" | "satisfy" | "authmerging" => {
+            "authbasicprovider" | "authgroupfile" | "authmerging" => {
                 "see 'basic_authentication' (docs/access.md)"
             }
             "limitrequestbody" => "see 'body_bytes' of [limits]",

@@ -128,11 +128,10 @@ pub fn variants<'d>(area: &Area<'d>, scope: &[&'d Directive], is_secure: bool) -
                 // An expression that leaves out `.well-known` is written without that group.
                 let leaves_out = section.arguments.iter().any(|word| word.contains("(?!well-known"));
                 let when = leaves_out.then(|| "not $path =~ '^/[.]well-known/'".to_string());
-                let keys = file_pattern(section, area).map(|pattern| Keys {
-                    path_pattern: Some(pattern),
-                    when,
-                    ..Keys::default()
-                });
+                let pattern =
+                    file_pattern(section, area).or_else(|advice| wider(section, area).ok_or(advice));
+                let keys =
+                    pattern.map(|pattern| Keys { path_pattern: Some(pattern), when, ..Keys::default() });
                 found.push(Variant { section, keys });
             } else if ["If", "ElseIf", "Else"].iter().any(|name| is(section, name)) {
                 if is(section, "If") {
@@ -183,8 +182,17 @@ pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) {
 
 /// Whether a section states which clients are allowed.
 pub fn restricts(section: &Directive) -> bool {
-    const NAMES: [&str; 8] =
-        ["require", "requireall", "requireany", "requirenone", "order", "allow", "deny", "authtype"];
+    const NAMES: [&str; 9] = [
+        "require",
+        "requireall",
+        "requireany",
+        "requirenone",
+        "order",
+        "allow",
+        "deny",
+        "satisfy",
+        "authtype",
+    ];
     let is_refusal = |line: &Directive| is(line, "Redirect") && line.argument(0).starts_with('4');
     section.inside().iter().any(|line| NAMES.iter().any(|name| is(line, name)) || is_refusal(line))
 }
@@ -283,6 +291,16 @@ fn file_pattern(section: &Directive, area: &Area<'_>) -> Result<String, String> 
         true => Ok(format!("{begin}(?:{name}{behind})?")),
         false => Ok(format!("{begin}{name}{behind}")),
     }
+}
+
+/// The pattern of a section that refuses clients, without the groups of its expression that this server does
+/// not support: it refuses more names. `None`: the section has no such groups, or admits clients.
+pub fn wider(section: &Directive, area: &Area<'_>) -> Option<String> {
+    if !restricts(section) || grants(section) || name_pattern(section).is_ok() {
+        return None;
+    }
+    let arguments = section.arguments.iter().map(|word| expression::without_looks(word)).collect();
+    file_pattern(&Directive { arguments, ..section.clone() }, area).ok()
 }
 
 /// The pattern for a `<FilesMatch>` whose expression has anchors behind its beginning or before its end, as

@@ -7,8 +7,9 @@ use super::proxy::proxy;
 use super::rewrite::{self, Target};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::Step;
+use crate::directive::Directive;
 use crate::output::Section;
-use crate::toml_text::{toml_string, toml_strings};
+use crate::toml_text::{check_target, toml_string, toml_strings};
 
 /// Writes the action into the route.
 ///
@@ -126,7 +127,9 @@ fn php<'d>(
     table.key("backends", toml_strings(&backends));
     for change in changes {
         match &change.what {
-            ChangeKind::TryFiles(files) => front = front_controller(files),
+            ChangeKind::TryFiles(files) => {
+                front = front_controller(step.directive, files, context, routing);
+            }
             ChangeKind::Root(root) => table.key("document_root", toml_string(&plain(root, context)?)),
             _ => {}
         }
@@ -137,7 +140,7 @@ fn php<'d>(
             ("root", root) => table.key("document_root", toml_string(&plain(root, context)?)),
             ("index", "off") => front = None,
             ("index", name) => table.key("index", toml_strings([name, "index.html"])),
-            ("try_files", _) => front = front_controller(&line.arguments),
+            ("try_files", _) => front = front_controller(line, &line.arguments, context, routing),
             ("env", name) => match plain(line.argument(1), context) {
                 Ok(value) => table.entry("variables", name, toml_string(&value)),
                 Err(advice) => routing.problem(line, &advice),
@@ -166,11 +169,34 @@ fn backend(address: &str) -> String {
     }
 }
 
-/// The script that answers when no file does.
-fn front_controller(files: &[String]) -> Option<String> {
-    let last = files.last()?.split(['?', '{']).next()?;
+/// The script that answers when no file does, with its parameters; without those that have no counterpart.
+fn front_controller<'d>(
+    line: &'d Directive,
+    files: &[String],
+    context: &Context,
+    routing: &mut Routing<'_, 'd>,
+) -> Option<String> {
+    match front_target(files, context) {
+        Ok(front) => front,
+        Err((script, advice)) => {
+            routing.problem(line, &format!("{script} answers without its parameters: {advice}"));
+            Some(script)
+        }
+    }
+}
+
+/// The same; the error has the script, and why its parameters have no counterpart.
+fn front_target(files: &[String], context: &Context) -> Result<Option<String>, (String, String)> {
+    let last = files.last().map_or("", String::as_str);
     let last = if last.starts_with('/') { last.to_string() } else { format!("/{last}") };
-    last.ends_with(".php").then_some(last)
+    let script = last.split(['?', '{']).next().unwrap_or_default();
+    if !script.ends_with(".php") {
+        return Ok(None);
+    }
+    let Some((_, query)) = last.split_once('?') else { return Ok(Some(script.to_string())) };
+    let target = template(&format!("{script}?{query}"), context, true)
+        .and_then(|target| check_target(&target).map(|()| target));
+    target.map(Some).map_err(|advice| (script.to_string(), advice))
 }
 
 /// `file_server`
@@ -245,6 +271,17 @@ mod tests {
     #[test]
     fn scripts_that_answer_for_missing_files() {
         let files = ["{path}".to_string(), "index.php?x={path}".to_string()];
-        assert_eq!(front_controller(&files).as_deref(), Some("/index.php"));
+        let context = Context::default();
+        let front = |files: &[String]| front_target(files, &context).unwrap();
+        assert_eq!(front(&files).as_deref(), Some("/index.php?x=${path}"));
+        for (last, expected) in [
+            ("/index.php?url={path}&{query}", Some("/index.php?url=${path}&${query}")),
+            ("/index.php?{query}", Some("/index.php")),
+            ("/index.php", Some("/index.php")),
+            ("/index.html", None),
+        ] {
+            assert_eq!(front(&[last.to_string()]).as_deref(), expected, "{last}");
+        }
+        assert!(front_target(&["/i.php?x={nothing}".to_string()], &context).is_err());
     }
 }

@@ -3,6 +3,10 @@
 use super::language::{UpToVariable, first_variable};
 use crate::directive::Directive;
 
+/// A variable without a value at the end of an address: it had a variable, so nginx does not replace the
+/// beginning of the path by that of the address.
+pub const EMPTY: &str = "$empty";
+
 /// The directives with the values of such variables in their places.
 pub fn replaced(directives: &[Directive]) -> Vec<Directive> {
     directives
@@ -49,8 +53,15 @@ fn count(block: &Directive, name: &str) -> usize {
 }
 
 fn replace(directive: &mut Directive, name: &str, value: &str) {
+    let is_address = directive.name == "proxy_pass";
     for argument in &mut directive.arguments {
-        *argument = replaced_in(argument, name, value);
+        let replaced = replaced_in(argument, name, value);
+        let is_changed = replaced != *argument;
+        *argument = replaced;
+        let has_path = argument.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        if is_address && is_changed && has_path && !argument.contains('$') {
+            argument.push_str(EMPTY);
+        }
     }
     for inner in directive.block.iter_mut().flatten() {
         replace(inner, name, value);

@@ -1,14 +1,17 @@
 //! Translates what answers in a location: another server, PHP, FastCGI or SCGI programs, or files.
 
+use super::access::{self, access};
 use super::cache::{cache, is_of_cache};
 use super::common::common;
 use super::delivery;
 use super::forward_auth::{self, FromAuthority, forward_auth, from_authority};
-use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
+use super::front::{front_controller, front_target, of_some_paths};
+use super::keys::{body_limit, error_pages, headers, intercepts, is_file_name};
 use super::language::Language;
 use super::log::own_logs;
 use super::matching::Match;
 use super::missing_files::{FILES_FIRST, missing_files, replaced};
+use super::replaced_path::{Replaced, with_variables, written};
 use super::rewriting::{condition, rewriting};
 use super::scope::Scope;
 use super::site::Site;
@@ -66,6 +69,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
                 table.key("url", toml_string("off"));
                 answer.push(table);
             }
+            access::not_asked(&site.scope, &mut answer);
             routes.push(answer);
             return routes;
         }
@@ -82,12 +86,19 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         }
         routes.extend(rewriting(directive, Some(how), Some(location), site, &mut route, account));
     }
+    for (how, location) in of_some_paths(how, location, site) {
+        routes.extend(self::routes(&how, &location, site, account));
+    }
     let inside = Scope::new(location.inside());
-    let is_shut = inside.all("deny").iter().any(|directive| directive.argument(0) == "all");
-    if is_shut && inside.all("allow").is_empty() {
-        inside.all("deny").iter().for_each(|directive| account.translated(directive, &mut route));
+    let is_own = !inside.clients().is_empty();
+    if is_own && access::is_shut(&site.scope.within(location.inside())) {
+        inside.clients().iter().for_each(|directive| account.translated(directive, &mut route));
         others(location.inside(), &mut route, account);
         own_logs(location.inside(), &site.scope.within(location.inside()), &mut route, account);
+        if access::has_users(&site.scope) {
+            // The site would ask for a password first.
+            access(&inside, &site.scope.within(location.inside()), &mut route, &mut Account::default());
+        }
         route.key("respond", "{ status = 403 }");
     } else {
         answer(how, location.inside(), site, &mut route, account);
@@ -193,7 +204,12 @@ fn without_path_info(how: &Match, route: &Section) -> Option<Section> {
     .keys(&mut guard)
     .ok()?;
     match table.value("front_controller") {
-        Some(front) => guard.key("rewrite", format!("{{ to = {front} }}")),
+        Some(front) => {
+            if front.contains("${1}") {
+                guard.key("pattern", toml_string("/((?s:.*)\\.php/(?s:.*))"));
+            }
+            guard.key("rewrite", format!("{{ to = {front} }}"));
+        }
         None => guard.key("respond", "{ status = 404 }"),
     }
     Some(guard)
@@ -357,7 +373,8 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
 
 /// Whether [`answer`], `access` or `headers` handles the directive.
 fn is_of_handler(name: &str) -> bool {
-    const NAMES: [&str; 39] = [
+    const NAMES: [&str; 40] = [
+        "satisfy",
         "dav_methods",
         "dav_ext_methods",
         "fastcgi_hide_header",
@@ -430,7 +447,7 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     others(block, route, account);
     own_logs(block, &scope, route, account);
     delivery::delivery(block, &scope, route, account);
-    access(&own, route, account);
+    access(&own, &scope, route, account);
     forward_auth(&own, &scope, site, route, account);
     let is_files = !block.iter().any(|directive| directive.name.ends_with("_pass"));
     headers(&own, &site.language(), is_files, route, account);
@@ -445,11 +462,11 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
         route.key("try_files", toml_strings(tried));
     }
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
-        proxy(pass, how, &scope, &site.language(), route, account);
+        proxy(pass, how, &scope, site, route, account);
         cache("proxy", &scope, &site.language(), route, account);
     } else if let Some(pass) = own.one("fastcgi_pass") {
         match how.is_of_scripts() {
-            true => scripts(pass, &scope, route, account),
+            true => scripts(pass, &scope, (how, site), route, account),
             false => program("fastcgi", pass, &scope, route, account),
         }
         cache("fastcgi", &scope, &site.language(), route, account);
@@ -575,17 +592,17 @@ fn try_files(
         }
         account.translated(directive, route);
         account.translated(named, route);
-        if let Some(script) = front_controller(named) {
-            named.inside().iter().for_each(|one| lost_parameters(one, one.argument(1), route, account));
-            return php(site, Some(script), block, route);
+        if let Some((line, target)) = front_controller(named) {
+            let front = front_target(line, &target, (how, site), route, account);
+            return php(site, Some(&front), block, route);
         }
         route.key("try_files", toml_strings(&templates));
         return answer(how, named.inside(), site, route, account);
     }
     if site.php().is_some() && script.ends_with(".php") {
         account.translated(directive, route);
-        lost_parameters(directive, last, route, account);
-        return php(site, Some(script), block, route);
+        let front = front_target(directive, last, (how, site), route, account);
+        return php(site, Some(&front), block, route);
     }
     if last.starts_with('=') && is_plain {
         account.unneeded(directive, route, "files are served, and what is not there is 404");
@@ -606,24 +623,6 @@ fn try_files(
     route.key("try_files", toml_strings(&templates));
 }
 
-/// Tells which parameters a front controller does not get from the path: it finds the path in REQUEST_URI.
-fn lost_parameters(directive: &Directive, target: &str, route: &mut Section, account: &mut Account) {
-    let Some((script, query)) = target.split_once('?') else { return };
-    let passed = ["$args", "$query_string", "$is_args$args", ""];
-    if !passed.contains(&query) && script.ends_with(".php") {
-        let advice =
-            format!("{script} answers without the parameters '{query}': it takes the path from REQUEST_URI");
-        account.problem(directive, route, &advice);
-    }
-}
-
-/// The script of `rewrite ^ /index.php` in a named location.
-fn front_controller(named: &Directive) -> Option<&str> {
-    let rewrite = named.inside().iter().find(|directive| directive.name == "rewrite")?;
-    let script = rewrite.argument(1).split(['?', '$']).next()?.trim_end_matches('/');
-    script.ends_with(".php").then_some(script)
-}
-
 /// Passes index files of directories and missing paths to the site's PHP, if it has any. The location of the
 /// scripts has its own route, which reports its directives.
 fn php(site: &Site<'_>, front: Option<&str>, block: &[Directive], route: &mut Section) {
@@ -637,13 +636,24 @@ fn php(site: &Site<'_>, front: Option<&str>, block: &[Directive], route: &mut Se
         index_key(index, &mut table);
     }
     if let Some(front) = front {
+        // Where no directory is tried, the script answers for directories, too.
+        let tried = block.iter().find(|one| one.name == "try_files").map(|one| one.arguments.as_slice());
+        if tried.is_some_and(|tried| !tried.iter().any(|file| file.ends_with('/'))) {
+            table.key("index", "[]");
+        }
         table.key("front_controller", toml_string(front));
     }
     route.push(table);
 }
 
 /// The route of a location for scripts.
-fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
+fn scripts(
+    pass: &Directive,
+    scope: &Scope<'_>,
+    (how, site): (&Match, &Site<'_>),
+    route: &mut Section,
+    account: &mut Account,
+) {
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, scope, &mut table, account);
     if let Some(tried) = scope.one("try_files") {
@@ -651,9 +661,10 @@ fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &m
         let front =
             last.split(['?', '$']).next().filter(|front| front.starts_with('/') && front.ends_with(".php"));
         match front {
-            Some(front) => {
+            Some(_) => {
                 account.translated(tried, &mut table);
-                table.key("front_controller", toml_string(front));
+                let front = front_target(tried, last, (how, site), &mut table, account);
+                table.key("front_controller", toml_string(&front));
             }
             None => account.unneeded(tried, &mut table, "missing scripts are not passed to PHP"),
         }
@@ -769,16 +780,22 @@ fn proxy(
     pass: &Directive,
     how: &Match,
     scope: &Scope<'_>,
-    language: &Language<'_>,
+    site: &Site<'_>,
     route: &mut Section,
     account: &mut Account,
 ) {
     let mut table = Section::new("[site.route.proxy]");
     let is_grpc = pass.name == "grpc_pass";
     let url = pass.argument(0).replace("grpc://", "http://").replace("grpcs://", "https://");
-    let split = url.split_once("://").filter(|_| !url.contains('$'));
-    let Some((scheme, rest)) = split else {
-        return account.problem(pass, route, "an origin is an address without variables");
+    let (url, of_variables) = match url.contains('$') {
+        false => (url.as_str(), None),
+        true => match with_variables(&url, how, site) {
+            Ok((address, path)) => (address, Some(path)),
+            Err(advice) => return account.problem(pass, route, &advice),
+        },
+    };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return account.problem(pass, route, "an origin is an address with http:// or https://");
     };
     account.translated(pass, &mut table);
     let (host, uri) = match rest.strip_prefix("unix:") {
@@ -791,7 +808,25 @@ fn proxy(
             None => (rest.to_string(), ""),
         },
     };
-    let base = uri.trim_end_matches('/');
+    let replaced = match of_variables {
+        None => match Replaced::of(uri, how) {
+            // The address of a socket has no path.
+            Replaced::Segments if host.starts_with("unix:") && uri != "/" => {
+                Replaced::Bytes(format!("{}${{1}}", written(uri)))
+            }
+            replaced => replaced,
+        },
+        Some(path) if path == "$path" => Replaced::Nothing,
+        Some(path) => {
+            table.note("With a variable in the address nginx sends this path for all requests.");
+            Replaced::Bytes(path)
+        }
+    };
+    if replaced == Replaced::Refused {
+        let advice = "nginx has no path here: the expression of a location is not replaced";
+        account.problem(pass, &mut table, advice);
+    }
+    let base = if replaced == Replaced::Segments { uri.trim_end_matches('/') } else { "" };
     let origin = |host: &str| match host.starts_with("unix:") {
         true => host.to_string(),
         false => format!("{scheme}://{host}{base}"),
@@ -803,17 +838,17 @@ fn proxy(
         None => vec![origin(&host)],
     };
     table.key("to", if origins.len() == 1 { toml_string(&origins[0]) } else { toml_strings(&origins) });
-    // If the target has a path, even "/", nginx replaces the location's prefix by it.
-    if let (false, Match::Prefix { path, .. }) = (uri.is_empty(), how) {
-        let begin = path.trim_end_matches('/');
-        if !begin.is_empty() {
-            table.key("strip_prefix", toml_string(begin));
+    match (&replaced, how) {
+        (Replaced::Segments, Match::Prefix { path, .. }) if path.len() > 1 => {
+            table.key("strip_prefix", toml_string(path.trim_end_matches('/')));
         }
+        (Replaced::Bytes(path), _) => table.key("path", toml_string(path)),
+        _ => {}
     }
     if is_grpc {
         table.key("version", toml_string("2"));
     }
-    fields(scope, language, &mut table, account);
+    fields(scope, &site.language(), &mut table, account);
     let times = [
         ("proxy_read_timeout", &["response_timeout", "idle_timeout"][..]),
         ("proxy_connect_timeout", &["connect_timeout"][..]),
@@ -825,11 +860,29 @@ fn proxy(
         }
     }
     locations_and_cookies(scope, &mut table, account);
+    if let Replaced::Bytes(_) = replaced {
+        let path = match how {
+            Match::Prefix { path, .. } | Match::Exact(path) if !uri.is_empty() => Some(path.as_str()),
+            _ => None,
+        };
+        own_addresses(&origins, uri, path, &mut table);
+    }
     scope.all("proxy_hide_header").into_iter().for_each(|directive| hide(directive, route, account));
     for directive in scope.all("proxy_pass_header") {
         account.unneeded(directive, &mut table, "fields are passed on unless they are removed");
     }
     route.push(table);
+}
+
+/// Writes what becomes of the origin's own address in redirects if it is followed by the path that replaces
+/// that of the location; `path`: that of the location, if redirects are rewritten.
+fn own_addresses(origins: &[String], uri: &str, path: Option<&str>, table: &mut Section) {
+    let is_default = table.has("rewrite_location");
+    table.remove("rewrite_location");
+    let Some(path) = path.filter(|_| is_default) else { return };
+    for origin in origins.iter().filter_map(|origin| origin.split(' ').next()) {
+        table.entry("location_prefixes", &format!("{origin}{uri}"), toml_string(path));
+    }
 }
 
 /// `proxy_redirect`, `proxy_cookie_path` and `proxy_cookie_domain`.

@@ -8,7 +8,7 @@ use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
-use crate::toml_text::{toml_string, toml_strings};
+use crate::toml_text::toml_string;
 
 /// Whether `index` names a file that is not a script.
 pub fn is_file_name(name: &str) -> bool {
@@ -129,40 +129,6 @@ pub fn intercepts(scope: &Scope<'_>, section: &mut Section, account: &mut Accoun
                 section.key("intercept_errors", true);
             }
         }
-    }
-}
-
-/// Writes which clients are allowed.
-pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
-    let (allow, deny) = (scope.all("allow"), scope.all("deny"));
-    for (name, directives) in [("allow", &allow), ("deny", &deny)] {
-        let mut networks = Vec::new();
-        for directive in directives {
-            match directive.argument(0) {
-                "all" => account.translated(directive, section),
-                network => {
-                    account.translated(directive, section);
-                    networks.push(network);
-                }
-            }
-        }
-        if !networks.is_empty() {
-            section.key(name, toml_strings(networks));
-        }
-    }
-    let Some(realm) = scope.one("auth_basic") else { return };
-    match (realm.argument(0), scope.one("auth_basic_user_file")) {
-        ("off", _) => {
-            account.translated(realm, section);
-            section.key("basic_authentication", "{ file = \"off\" }");
-        }
-        (text, Some(file)) => {
-            account.translated(realm, section);
-            account.translated(file, section);
-            let (file, text) = (toml_string(file.argument(0)), toml_string(text));
-            section.key("basic_authentication", format!("{{ file = {file}, realm = {text} }}"));
-        }
-        (_, None) => account.problem(realm, section, "'auth_basic_user_file' is missing"),
     }
 }
 

@@ -7,13 +7,14 @@
 
 use std::borrow::Cow;
 
+use super::access::{self, access};
 use super::cache::is_of_cache;
 use super::common::common;
 use super::constants;
 use super::delivery;
 use super::forward_auth::{self, forward_auth};
 use super::handler;
-use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
+use super::keys::{body_limit, error_pages, headers, intercepts, is_file_name};
 use super::log::own_logs;
 use super::matching::{Match, is_everything};
 use super::missing_files::{has_answer, missing_files};
@@ -236,7 +237,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     headers(&site.scope, &site.language(), true, section, account);
     error_pages(&site.scope, section, account);
     intercepts(&site.scope, section, account);
-    access(&site.scope, section, account);
+    access(&site.scope, &site.scope, section, account);
     forward_auth(&site.scope, &site.scope, site, section, account);
     own_logs(site.server.inside(), &site.scope, section, account);
     delivery::delivery(&of_server(site), &site.scope, section, account);
@@ -251,10 +252,6 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "add_header"
             | "expires"
             | "error_page"
-            | "allow"
-            | "deny"
-            | "auth_basic"
-            | "auth_basic_user_file"
             | "ssl_certificate"
             | "ssl_certificate_key"
             | "ssl_protocols"
@@ -271,6 +268,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             "set" if constants::is_constant(directive, site.server) => account.translated(directive, section),
             "set" if flags.sets_only(directive) => account.translated(directive, section),
             name if delivery::DIRECTIVES.contains(&name) || forward_auth::DIRECTIVES.contains(&name) => {}
+            name if access::DIRECTIVES.contains(&name) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),
             "keepalive_timeout" | "client_header_timeout" => {

@@ -66,6 +66,15 @@ impl Match {
         }
     }
 
+    /// The names of the groups of the expression.
+    pub fn group_names(&self) -> Vec<&str> {
+        let text = self.expression().map_or("", |(text, _)| text);
+        let begins = text.match_indices("(?<").chain(text.match_indices("(?P<"));
+        let names = begins.filter_map(|(at, begin)| text[at + begin.len()..].split_once('>'));
+        let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        names.map(|(name, _)| name).filter(|name| !name.is_empty()).filter(is_name).collect()
+    }
+
     /// Whether it matches names that begin with a dot, except `.well-known`.
     pub fn is_of_hidden_names(&self) -> bool {
         matches!(self, Match::Expression { expression, .. } if expression.starts_with("/\\.(?!well-known"))

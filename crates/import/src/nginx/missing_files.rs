@@ -6,6 +6,27 @@ use crate::directive::Directive;
 /// origin.
 pub const FILES_FIRST: &str = "files before the origin";
 
+/// The part of the path after the first slash, in the parameters of a script.
+pub const REST: &str = "$rest_of_path";
+
+/// The target of a `rewrite` of all paths as the last argument of a `try_files`: a group of the expression is
+/// the path or the rest of it, and the query of the request is added.
+pub fn as_tried(rewrite: &Directive) -> String {
+    let (expression, target) = (rewrite.argument(0), rewrite.argument(1));
+    let group = match expression {
+        "^(.*)$" | "^(.*)" | "(.*)" | "^(.+)$" | "(.+)" | "^(/.*)$" => "$uri",
+        "^/(.*)$" | "^/(.+)$" | "^/(.*)" | "^/(.+)" | "^/?(.*)$" => REST,
+        // Then the group is told where it is used.
+        _ => "$1",
+    };
+    let target = target.replace("$1", group);
+    match (target.strip_suffix('?'), target.contains('?')) {
+        (Some(target), _) => target.to_string(),
+        (None, true) => format!("{target}&$args"),
+        (None, false) => target,
+    }
+}
+
 /// The directives that replace an `if` of missing files; `None`: it is another `if`.
 ///
 /// A rewrite becomes `try_files`. A target with groups of the expression remains an `if`, because `try_files`
@@ -35,24 +56,14 @@ pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
     let tried = tried.iter().map(|file| (*file).to_string());
     match inner.name.as_str() {
         "rewrite" => {
-            let takes_all = matches!(
-                inner.argument(0),
-                "^" | "."
-                    | ".*"
-                    | "^.*$"
-                    | "^.*"
-                    | "^(.*)$"
-                    | "^(.*)"
-                    | "(.*)"
-                    | "^/(.*)$"
-                    | "^/(.+)$"
-                    | "^(.+)$"
-            );
             let is_inside = matches!(inner.argument(2), "" | "last" | "break");
             let target = inner.argument(1);
-            let is_path = target.starts_with('/') && !has_group(target);
-            (takes_all && is_inside && is_path)
-                .then(|| vec![made("try_files", tried.chain([target.to_string()]).collect())])
+            // A script gets groups as parameters.
+            let is_of_script = target.split('?').next().is_some_and(|path| path.ends_with(".php"));
+            let is_path = target.starts_with('/') && (is_of_script || !has_group(target));
+            let target = if is_of_script { as_tried(inner) } else { target.to_string() };
+            (takes_all(inner.argument(0)) && is_inside && is_path)
+                .then(|| vec![made("try_files", tried.chain([target]).collect())])
         }
         // A missing file is answered with 404 anyway.
         "return" if inner.arguments == ["404"] => Some(Vec::new()),
@@ -62,6 +73,25 @@ pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
         }
         _ => None,
     }
+}
+
+/// Whether the expression of a `rewrite` matches all paths.
+pub fn takes_all(expression: &str) -> bool {
+    matches!(
+        expression,
+        "^" | "."
+            | ".*"
+            | "^.*$"
+            | "^.*"
+            | "^(.*)$"
+            | "^(.*)"
+            | "(.*)"
+            | "^/(.*)$"
+            | "^/(.*)"
+            | "^/(.+)$"
+            | "^/(.+)"
+            | "^(.+)$"
+    )
 }
 
 fn has_group(target: &str) -> bool {

@@ -11,6 +11,7 @@
 //! | `value` | variables, times and sizes |
 //! | `language` | texts and conditions with variables |
 //! | `map` | tables from values to values of variables |
+//! | `access` | which clients are admitted |
 //! | `address` | addresses of `listen` |
 //! | `cache` | caches of proxies and programs |
 //! | `common` | directives that have the same translation, or none, at every place |
@@ -23,6 +24,8 @@
 //! | `uploads` | methods that change files |
 //! | `rewriting` | `return`, `rewrite` and `if` |
 //! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
+//! | `front` | the script for paths that are not files |
+//! | `replaced_path` | the path that an origin gets |
 //! | `location` | the contents of a server, with its locations in nginx's order |
 //! | `stream` | connections and datagrams of any protocol |
 //! | `flags` | variables that conditions set |
@@ -30,6 +33,7 @@
 //! | `missing_files` | what answers where there is no file |
 //! | `translate` | directives outside servers, and the addresses and names of servers |
 
+mod access;
 mod address;
 mod cache;
 mod common;
@@ -38,6 +42,7 @@ mod delivery;
 mod flag_states;
 mod flags;
 mod forward_auth;
+mod front;
 mod handler;
 mod keys;
 mod language;
@@ -48,6 +53,7 @@ mod matching;
 mod missing_files;
 mod read;
 mod referers;
+mod replaced_path;
 mod rewriting;
 mod scope;
 mod site;

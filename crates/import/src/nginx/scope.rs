@@ -3,7 +3,8 @@
 use crate::directive::Directive;
 
 /// Directives that servers and locations inherit from the enclosing blocks.
-pub const INHERITED: [&str; 43] = [
+pub const INHERITED: [&str; 44] = [
+    "satisfy",
     "auth_request",
     "auth_request_set",
     "fastcgi_hide_header",
@@ -73,6 +74,14 @@ impl<'d> Scope<'d> {
     pub fn all(&self, name: &str) -> Vec<&'d Directive> {
         let of = |block: &&'d [Directive]| -> Vec<&'d Directive> {
             block.iter().filter(|directive| directive.name == name).collect()
+        };
+        self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The `allow` and `deny` of the innermost block that has any, in their order.
+    pub fn clients(&self) -> Vec<&'d Directive> {
+        let of = |block: &&'d [Directive]| -> Vec<&'d Directive> {
+            block.iter().filter(|one| matches!(one.name.as_str(), "allow" | "deny")).collect()
         };
         self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
     }

@@ -41,7 +41,7 @@ pub use gateway::Programs;
 pub use group::Backends;
 pub use ping::{Ping, PingRules};
 pub use protocol::{Output, ProgramProtocol, Protocol, UnframedProtocol, WholeAnswer};
-pub use script::{Script, ScriptRules, Target};
+pub use script::{FrontController, Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings, TimeLimits};
 pub use touchstone_upstream::stream::Stream;
 pub use touchstone_upstream::{Balance, HealthRules};

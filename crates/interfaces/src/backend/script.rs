@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use touchstone_files::root::{FileKind, Refused, Root};
+use touchstone_route::RouteTarget;
 
 /// Where scripts are, and how other paths are answered.
 #[derive(Debug, Clone)]
@@ -21,10 +22,19 @@ pub struct ScriptRules {
     pub suffixes: Vec<String>,
     /// The names that are tried in order for a directory.
     pub index: Vec<String>,
-    /// The script for paths that name no file; begins with a slash.
-    pub front_controller: Option<String>,
+    /// The script for paths that name no file.
+    pub front_controller: Option<FrontController>,
     /// Whether names that begin with a dot may be scripts.
     pub hidden_files: bool,
+}
+
+/// The script for paths that name no file.
+#[derive(Debug, Clone)]
+pub struct FrontController {
+    /// Its path; begins with a slash.
+    pub script: String,
+    /// Its path with the query that it gets; `None`: it gets that of the request.
+    pub target: Option<RouteTarget>,
 }
 
 /// The target of a path.
@@ -49,6 +59,8 @@ pub struct Script<'p> {
     pub name: Cow<'p, [u8]>,
     /// The rest of the path.
     pub path_info: &'p [u8],
+    /// What its query is made by; `None`: it is that of the request.
+    pub query: Option<&'p RouteTarget>,
 }
 
 impl Script<'_> {
@@ -98,8 +110,9 @@ impl ScriptRules {
             None => {}
         }
         match &self.front_controller {
-            Some(front) if self.kind(front.as_bytes())? == Some(FileKind::Regular) => {
-                Ok(script(front.as_bytes().into(), b""))
+            Some(front) if self.kind(front.script.as_bytes())? == Some(FileKind::Regular) => {
+                let name = front.script.as_bytes().into();
+                Ok(Target::Script(Script { name, path_info: b"", query: front.target.as_ref() }))
             }
             _ if kind.is_none() && self.script_ends(path).next().is_some() => Ok(Target::NotFound),
             _ => Ok(Target::File),
@@ -128,7 +141,7 @@ impl ScriptRules {
 }
 
 fn script<'p>(name: Cow<'p, [u8]>, path_info: &'p [u8]) -> Target<'p> {
-    Target::Script(Script { name, path_info })
+    Target::Script(Script { name, path_info, query: None })
 }
 
 fn is_hidden(path: &[u8]) -> bool {
@@ -167,7 +180,8 @@ mod tests {
             root: Arc::new(Root::new(directory, SymlinkPolicy::Inside).unwrap()),
             suffixes: vec![".php".to_string()],
             index: vec!["index.php".to_string(), "index.html".to_string()],
-            front_controller: front_controller.map(str::to_string),
+            front_controller: front_controller
+                .map(|script| FrontController { script: script.to_string(), target: None }),
             hidden_files: false,
         }
     }

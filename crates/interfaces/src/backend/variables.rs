@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::{RequestBody, RequestHead};
+use touchstone_http::request_view::{HeadFields, RequestView};
+use touchstone_route::TargetRequest;
 
 use super::script::Script;
 use super::settings::{Paths, Settings};
@@ -21,18 +23,30 @@ pub struct ProgramVariables<'a> {
     body_bytes: u64,
     /// The script's file, if scripts are files.
     file: Option<PathBuf>,
+    /// The query that the script gets in place of that of the request.
+    query: Option<Vec<u8>>,
 }
 
 impl<'a> ProgramVariables<'a> {
-    /// The variables of a request for this script.
+    /// The variables of a request for this script; `None`: the request lacks a value of its query.
     pub fn new(
         request: &'a Request,
         script: &'a Script<'a>,
         settings: &'a Settings,
         body_bytes: u64,
-    ) -> ProgramVariables<'a> {
+    ) -> Option<ProgramVariables<'a>> {
         let received = &request.received;
-        ProgramVariables {
+        let target = TargetRequest {
+            path: &request.path,
+            query: request.query.as_deref(),
+            host: request.host.as_deref(),
+            source: request,
+        };
+        Some(ProgramVariables {
+            query: match script.query {
+                Some(query) => Some(query.query(&target)?),
+                None => None,
+            },
             facts: RequestFacts::of(request),
             head: &received.head,
             buffer: &received.buffer,
@@ -40,16 +54,36 @@ impl<'a> ProgramVariables<'a> {
             settings,
             body_bytes,
             file: file_of(script, settings),
-        }
+        })
     }
 
-    /// The variables of a plain GET for this script, in its connection's buffer.
+    /// The variables of a plain GET for this script, in its connection's buffer; `None`: only the whole
+    /// request has all values of its query.
     pub fn of_plain_get(
         get: &PlainGet<'a>,
         script: &'a Script<'a>,
         settings: &'a Settings,
-    ) -> ProgramVariables<'a> {
-        ProgramVariables {
+    ) -> Option<ProgramVariables<'a>> {
+        let query = match script.query {
+            Some(target) if target.is_of_url() => {
+                let fields = HeadFields { head: get.head, buffer: get.buffer };
+                let source = RequestView {
+                    client: None,
+                    method: b"GET",
+                    path: get.path,
+                    query: get.query,
+                    host: get.host,
+                    fields: &fields,
+                    connection: None,
+                };
+                let (path, query, host) = (get.path, get.query, get.host);
+                Some(target.query(&TargetRequest { path, query, host, source: &source })?)
+            }
+            Some(_) => return None,
+            None => None,
+        };
+        Some(ProgramVariables {
+            query,
             facts: RequestFacts::of_plain_get(get),
             head: get.head,
             buffer: get.buffer,
@@ -57,7 +91,7 @@ impl<'a> ProgramVariables<'a> {
             settings,
             body_bytes: 0,
             file: file_of(script, settings),
-        }
+        })
     }
 
     /// Length of the request's body.
@@ -69,6 +103,7 @@ impl<'a> ProgramVariables<'a> {
         RequestFacts {
             script_name: &self.script.name,
             path_info: self.script.path_info,
+            query: self.query.as_deref().or(self.facts.query),
             document_root: Some(&self.settings.document_root),
             script_filename: self.file.as_deref(),
             content_length: (self.head.body != RequestBody::None).then_some(self.body_bytes),

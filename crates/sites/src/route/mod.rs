@@ -106,14 +106,43 @@ impl ImmediateProgram<'_> {
     }
 }
 
+/// An authority or a login of a request.
+pub struct Asked<'r, T> {
+    /// The authority or login.
+    pub rule: &'r Arc<T>,
+    /// The gate whose clients need not be known if their address is admitted (`satisfy = "any"`).
+    gate: Option<&'r Gate>,
+}
+
+impl<'r, T> Asked<'r, T> {
+    /// Adds the rule of a route with this gate. A client is excused from a rule of several routes only if all
+    /// of them have the same gate.
+    fn add(list: &mut Vec<Asked<'r, T>>, rule: Option<&'r Arc<T>>, gate: Option<&'r Gate>) {
+        let gate = gate.filter(|gate| gate.may_excuse());
+        let Some(rule) = rule else { return };
+        match list.iter_mut().find(|other| Arc::ptr_eq(other.rule, rule)) {
+            Some(other) => {
+                let is_same = matches!((other.gate, gate), (Some(one), Some(two)) if std::ptr::eq(one, two));
+                other.gate = other.gate.filter(|_| is_same);
+            }
+            None => list.push(Asked { rule, gate }),
+        }
+    }
+
+    /// Whether the address of the client is enough.
+    pub fn is_excused(&self, request: &RequestView<'_>) -> bool {
+        self.gate.is_some_and(|gate| gate.excuses(request))
+    }
+}
+
 /// The decisions of the routes for a request.
 pub struct Resolved<'r> {
     /// The gates that it must pass before the outcome applies, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
     /// The servers that must allow it, each once.
-    pub authorities: Vec<&'r Arc<ForwardAuth>>,
+    pub authorities: Vec<Asked<'r, ForwardAuth>>,
     /// The logins of which it must have a session, each once.
-    pub logins: Vec<&'r Arc<Login>>,
+    pub logins: Vec<Asked<'r, Login>>,
     /// The rules on bots and other visitors, each once.
     pub crawlers: Vec<&'r Arc<Crawlers>>,
     /// The path and query that replace those of the request.
@@ -201,7 +230,8 @@ impl SiteRules {
             routes => Some(Routes::compile(routes).map_err(|problem| vec![problem.to_string()])?),
         };
         let open = |(index, route): (usize, &touchstone_config::RouteConfig)| {
-            Gate::open_below(gate.as_ref(), &route.access, &(&name, index), access)
+            let any = route.access.any_of(Some(&config.access));
+            Gate::open_below(gate.as_ref(), (&route.access, any), &(&name, index), access)
         };
         let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let open = |(index, route)| {
@@ -447,9 +477,10 @@ impl SiteRules {
             let routes = self.routes.as_ref();
             let is_used = |index| used.contains(&index);
             let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
-            resolved.gates.extend(self.gate_of(route));
-            add_new(&mut resolved.authorities, self.authority_of(route));
-            add_new(&mut resolved.logins, self.login_of(route));
+            let gate = self.gate_of(route);
+            resolved.gates.extend(gate);
+            Asked::add(&mut resolved.authorities, self.authority_of(route), gate);
+            Asked::add(&mut resolved.logins, self.login_of(route), gate);
             add_new(&mut resolved.crawlers, self.crawlers_of(route));
             let interface = route.and_then(|route| self.interface_of(route));
             let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
@@ -499,9 +530,9 @@ impl SiteRules {
         other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
             || other.gates.len() != resolved.gates.len()
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
-            || !are_same(&other.logins, &resolved.logins)
+            || !are_same(&rules_of(&other.logins), &rules_of(&resolved.logins))
             || !are_same(&other.crawlers, &resolved.crawlers)
-            || !are_same(&other.authorities, &resolved.authorities)
+            || !are_same(&rules_of(&other.authorities), &rules_of(&resolved.authorities))
     }
 
     /// Whether the path would match a route with a program or an alias if it had a slash at its end.
@@ -620,6 +651,10 @@ impl SiteRules {
 /// Adds a rule that the list does not have yet.
 fn add_new<'r, T>(rules: &mut Vec<&'r Arc<T>>, rule: Option<&'r Arc<T>>) {
     rules.extend(rule.filter(|rule| !rules.iter().any(|other| Arc::ptr_eq(other, rule))));
+}
+
+fn rules_of<'r, T>(asked: &[Asked<'r, T>]) -> Vec<&'r Arc<T>> {
+    asked.iter().map(|asked| asked.rule).collect()
 }
 
 fn are_same<T>(rules: &[&Arc<T>], others: &[&Arc<T>]) -> bool {

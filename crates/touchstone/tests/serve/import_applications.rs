@@ -11,7 +11,7 @@ use super::import_servers::{PASSWORD, like_apache, open_to_all, php};
 use crate::support::Tree;
 
 /// A tree with these files; a script answers with its name and its query.
-fn tree(files: &str) -> Tree {
+pub(super) fn tree(files: &str) -> Tree {
     let tree = Tree::empty();
     open_to_all(tree.around());
     for name in files.split_whitespace() {
@@ -32,7 +32,7 @@ fn tree(files: &str) -> Tree {
 }
 
 /// Requests for these targets, without fields.
-fn plain(targets: &str) -> Vec<(&str, &str)> {
+pub(super) fn plain(targets: &str) -> Vec<(&str, &str)> {
     targets.split_whitespace().map(|target| (target, "")).collect()
 }
 
@@ -171,7 +171,7 @@ fn origins_pages_and_referers() {
 }
 
 /// The host of a tree with a `.htaccess`, as distributions set it up.
-fn host(tree: &Tree, php: &str) -> String {
+pub(super) fn host(tree: &Tree, php: &str) -> String {
     format!(
         "ServerName www.example.org\nDocumentRoot {root}\n<Directory {root}>\nAllowOverride All\n\
          Require all granted\nDirectoryIndex index.php index.html\n</Directory>\n\

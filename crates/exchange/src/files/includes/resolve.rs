@@ -81,8 +81,18 @@ pub async fn resolve(
         let (path, status) = (String::from_utf8_lossy(&original.path), refusal.answer().status);
         return Err(format!("{path} is refused with {status}"));
     }
+    check_logins(request, &resolved, &view)?;
     include.apply_rules(snapshot, resolved, &view);
     Ok(include)
+}
+
+/// Refuses what needs a session if the page was answered without one.
+fn check_logins(request: &Request, resolved: &Resolved<'_>, view: &RequestView<'_>) -> Result<(), String> {
+    let is_refused = request.session.is_none() && resolved.logins.iter().any(|asked| !asked.is_excused(view));
+    match is_refused {
+        true => Err(format!("{} needs a session", String::from_utf8_lossy(view.path))),
+        false => Ok(()),
+    }
 }
 
 /// The same without waiting: if a rule would have to wait, the target is refused.
@@ -104,6 +114,7 @@ pub fn resolve_at_once(
     {
         return Err(format!("{} is refused", String::from_utf8_lossy(&original.path)));
     }
+    check_logins(request, &resolved, &view)?;
     include.apply_rules(snapshot, resolved, &view);
     Ok(include)
 }

@@ -169,6 +169,7 @@ impl<P: ProgramProtocol> Gateway<P> {
     /// The parts of a request that every attempt needs; the error is the answer.
     fn call_of(&self, request: &Request, script: &Script<'_>, body_bytes: u64) -> Result<Call<P>, Answer> {
         let variables = ProgramVariables::new(request, script, &self.settings, body_bytes);
+        let variables = variables.ok_or_else(|| Answer::error(400))?;
         let head = P::request_head(&variables, self.settings.group.connections.keep, Vec::new());
         let head = head.map(Bytes::from).map_err(|error| {
             self.server.log(Level::Warning, "request refused", &error.to_string());
@@ -207,8 +208,8 @@ impl NoScript {
 fn application<'p>(script_name: &'p [u8], path: &'p [u8]) -> Script<'p> {
     match path.strip_prefix(script_name) {
         Some(rest) if rest.is_empty() || rest.starts_with(b"/") => {
-            Script { name: script_name.into(), path_info: rest }
+            Script { name: script_name.into(), path_info: rest, query: None }
         }
-        _ => Script { name: (&[][..]).into(), path_info: path },
+        _ => Script { name: (&[][..]).into(), path_info: path, query: None },
     }
 }

@@ -55,7 +55,7 @@ impl<P: ProgramProtocol> PendingGet<P> {
         let mut buffer = std::mem::take(&mut gateway.scratch.borrow_mut().request);
         buffer.clear();
         let script = gateway.script(get.path).ok()?;
-        let variables = ProgramVariables::of_plain_get(get, &script, &settings);
+        let variables = ProgramVariables::of_plain_get(get, &script, &settings)?;
         let request = P::request_head(&variables, true, buffer).ok()?;
         let index = gateway.group.choose(&[])?;
         let kept = gateway.group.connections(index).take_kept().map(|(connection, _)| connection);
