@@ -69,6 +69,7 @@ impl<'a> ProgramVariables<'a> {
                 let fields = HeadFields { head: get.head, buffer: get.buffer };
                 let source = RequestView {
                     client: None,
+                    locator: None,
                     method: b"GET",
                     path: get.path,
                     query: get.query,
