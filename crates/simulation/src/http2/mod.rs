@@ -80,7 +80,6 @@ fn limits() -> Limits {
         decoder_table_bytes: random::pick(&[0, 100, 4096, 65_536]),
         encoder_table_bytes: random::pick(&[0, 200, 4096]),
         output_bytes: random::pick(&[1000, 30_000, usual.output_bytes]),
-        awaits_requests: random::percent(50),
         ..usual
     }
 }

@@ -18,8 +18,6 @@ pub struct Server {
     out: Vec<u8>,
     /// Requests without answers, and answers that are being sent, by stream.
     streams: BTreeMap<u32, Stream>,
-    /// Streams with complete answers whose requests may still end.
-    answered_early: Vec<StreamKey>,
     failure: Option<String>,
     /// Bits of the bytes of the client are changed in transit: their contents are not checked.
     is_changed: bool,
@@ -72,7 +70,6 @@ impl Server {
             input: Vec::new(),
             out: Vec::new(),
             streams: BTreeMap::new(),
-            answered_early: Vec::new(),
             failure: None,
             is_changed,
         }
@@ -166,10 +163,6 @@ impl Server {
 
     /// Runs a random step of the server.
     pub fn act(&mut self) {
-        self.answered_early.extend(self.connection.take_answered_early());
-        if random::one_in(4) {
-            self.stop_requests();
-        }
         let keys: Vec<u32> = self.streams.keys().copied().collect();
         for id in keys {
             if random::percent(30) {
@@ -187,13 +180,6 @@ impl Server {
                 State::Sending => self.offer(id),
                 State::Waiting | State::Finished => {}
             }
-        }
-    }
-
-    /// Stops the requests whose answers are complete.
-    fn stop_requests(&mut self) {
-        for stream in self.answered_early.drain(..) {
-            self.connection.stop_request(stream);
         }
     }
 
@@ -292,8 +278,6 @@ impl Server {
 
     /// Checks that no stream is open after all requests are answered.
     pub fn check_end(&mut self) {
-        self.answered_early.extend(self.connection.take_answered_early());
-        self.stop_requests();
         assert!(self.streams.is_empty(), "{} streams are left", self.streams.len());
         assert_eq!(self.connection.open_streams(), 0, "the engine has streams that are complete");
         assert!(!self.connection.has_data_to_send() && !self.connection.is_blocked());
