@@ -74,6 +74,7 @@ pub use check::{
 pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
+pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{

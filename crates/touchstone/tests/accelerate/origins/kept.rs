@@ -42,6 +42,10 @@ fn recording() -> (Origin, Arc<Mutex<Vec<String>>>) {
     (origin, heads)
 }
 
+/// The pieces of the response, whether the connection ends, the status and the body for the client, and the
+/// connections to the origin after a third request.
+type Case<'a> = (&'static [&'static [u8]], bool, u16, &'a [u8], usize);
+
 #[test]
 fn every_form_of_a_response_arrives() {
     let tree = Tree::standard();
@@ -51,9 +55,7 @@ fn every_form_of_a_response_arrives() {
         long.leak()
     };
     let in_one_piece: &'static [&'static [u8]] = vec![long].leak();
-    // The pieces of the response, whether the connection ends, the status and the body for the client, and the
-    // connections to the origin after a third request.
-    let cases: &[(&'static [&'static [u8]], bool, u16, &[u8], usize)] = &[
+    let cases: &[Case<'_>] = &[
         (&[b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"], false, 200, b"hello", 1),
         (&[b"HTTP/1.1 404 Not here\r\nContent-Length: 5\r\n\r\nhello"], false, 404, b"hello", 1),
         (&[b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], false, 200, b"", 1),
