@@ -256,8 +256,8 @@ async fn traced_attempt(
     result
 }
 
-/// Sends a request to one origin: on idle connections, and on a new one if those were closed. `sent`: the idle
-/// connection on which the request was sent before, and when.
+/// Sends a request to one origin: on idle connections, and on a new one if those were closed. `sent`: the
+/// idle connection on which the request was sent before, and when.
 async fn attempt(
     origin_attempt: OriginAttempt,
     call: &Call,

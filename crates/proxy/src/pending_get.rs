@@ -1,5 +1,5 @@
-//! Sends a plain GET directly from its connection's buffer to an origin, on an idle connection of the same core
-//! that accepts all of it at once.
+//! Sends a plain GET directly from its connection's buffer to an origin, on an idle connection of the same
+//! core that accepts all of it at once.
 //!
 //! In most cases the first received bytes contain the whole response. The answer is then made directly from
 //! the receive buffer, without a task, a pipe or a copy of the request. In all other cases (a long response,

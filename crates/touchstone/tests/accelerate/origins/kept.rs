@@ -70,7 +70,8 @@ fn every_form_of_a_response_arrives() {
             1,
         ),
         (
-            &[b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"],
+            &[b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+                HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"],
             false,
             200,
             b"hello",
@@ -78,14 +79,21 @@ fn every_form_of_a_response_arrives() {
         ),
         (in_one_piece, false, 200, &long[long.len() - 100_000..], 1),
         // The origin closes after its response.
-        (&[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"], true, 200, b"hello", 2),
+        (
+            &[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"],
+            true,
+            200,
+            b"hello",
+            2,
+        ),
         (&[b"HTTP/1.0 200 OK\r\n\r\nhello"], true, 200, b"hello", 2),
         (&[b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"], true, 200, b"hello", 2),
         // It closes instead of a response, each time: the requests are repeated on new connections.
         (&[], true, 200, b"ok", 3),
         // Bytes after the response are not a response.
         (
-            &[b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"],
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+                HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"],
             false,
             200,
             b"hello",
