@@ -31,13 +31,14 @@ impl Http2 {
         let block = state.header_blocks.block(of.file_site(), path, prepared);
         let body = prepared.body();
         let responded = self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output);
-        let length = if responded == Responded::Complete { body.len() } else { 0 };
+        let is_complete = responded == Responded::Complete;
+        let length = if is_complete { body.len() } else { 0 };
         let queued =
             (responded == Responded::Queued).then(|| vec![BodyPart::Cached(prepared.clone(), 0..body.len())]);
         self.connection.requests += 1;
-        if responded == Responded::Complete && !state.needs_facts() {
+        if is_complete && !state.needs_facts() {
             // Counts alone do not wait for the write: most hits of many are sent in one.
-            let body_bytes = body.len() as u64;
+            let body_bytes = length as u64;
             state.metrics.hit(of.site, of.route, Protocol::Http2, body_bytes, of.is_accelerated);
             return true;
         }
