@@ -179,14 +179,21 @@ pub async fn answer_by_program(
         user: request.user.clone(),
     };
     request.interim = Some(progress.clone());
-    let request_without_body = request.without_body();
+    let (site, request_without_body) = (request.site, request.without_body());
     progress.signals.handler_started();
     let handled = match call {
         Some(call) => call.continue_request(request).await,
         None => handler.handle(request).await,
     };
     let context = StepContext { core: &core, snapshot: &snapshot, form, progress: &progress };
-    let first = process_handled(context, handled, request_without_body).await;
+    let mut first = process_handled(context, handled, request_without_body).await;
+    if let NextStep::Answer(answer) = &mut first {
+        let rules = snapshot.sites[site].rules.as_ref();
+        // A request with more of a policy than the common fields is not passed to a program this way.
+        if let Some(policy) = rules.and_then(|rules| rules.policy_at(progress.facts.route())) {
+            policy.common().apply(&mut answer.fields);
+        }
+    }
     run_to_answer(context, first, answered).await
 }
 
