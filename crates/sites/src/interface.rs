@@ -55,10 +55,11 @@ fn traced(
 ) -> Option<Arc<dyn Interface>> {
     let program = program?;
     let name = program.name();
-    match is_traced(route, site) && route.proxy.is_none() {
-        true => Some(traced::open(program, name)),
-        false => Some(program),
-    }
+    Some(match is_traced(route, site) {
+        false => program,
+        true if route.proxy.is_some() => traced::open_with_own_spans(program),
+        true => traced::open(program, name),
+    })
 }
 
 /// Whether requests of a route may be traced.
