@@ -68,6 +68,6 @@ mod tests {
         );
         let mut none = result.systems[1].clone();
         none.mixes.retain(|mix| !mix.carried());
-        assert!(sentences(&none)[0].contains("carried none of the rates"));
+        assert!(sentences(&none)[0].contains("carried none of the requested rates"));
     }
 }

@@ -54,7 +54,7 @@ fn reload_takes_keys_that_need_a_new_process_as_a_warning() {
     let output = command(&tree, "reload", &[]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     for key in ["server.cores", "server.umask"] {
-        server.wait_for_error_line("names the key", |line| line.contains(key) && line.contains("upgraded"));
+        server.wait_for_error_line("names the key", |line| line.contains(key) && line.contains("upgrade"));
     }
 }
 
