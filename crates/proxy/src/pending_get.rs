@@ -126,13 +126,11 @@ impl PendingCall for PendingGet {
         let Some(mut connection) = self.connection.take() else { return Poll::Ready(()) };
         let scratch = self.scratch.clone();
         let received = &mut *scratch.received.borrow_mut();
-        received.resize(RECEIVE_BYTES, 0);
-        let Poll::Ready(count) = connection.stream.poll_receive_into(context, received) else {
+        let Poll::Ready(received) = connection.stream.poll_receive_piece(context, received, RECEIVE_BYTES)
+        else {
             self.connection = Some(connection);
             return Poll::Pending;
         };
-        // The next receive returns the error again.
-        let received = &received[..count.unwrap_or(0)];
         match self.give_whole(received, give) {
             Some(true) => {
                 let connections = &self.group.origin(self.index).connections;

@@ -175,6 +175,20 @@ impl Stream {
         }
     }
 
+    /// Receives at most this many bytes into a buffer, whose contents are replaced, and returns them. None:
+    /// the other side has closed the connection, or there is an error, which the next receive returns again.
+    /// Not for TLS.
+    pub fn poll_receive_piece<'b>(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &'b mut Vec<u8>,
+        most_bytes: usize,
+    ) -> Poll<&'b [u8]> {
+        buffer.resize(most_bytes, 0);
+        let count = ready!(self.poll_receive_into(context, buffer));
+        Poll::Ready(&buffer[..count.unwrap_or(0)])
+    }
+
     /// Tries to send all of these bytes at once. If it returns `false`, a part of them may have been sent.
     pub fn try_send_all(&self, bytes: &[u8]) -> bool {
         let sent = match self {

@@ -113,13 +113,11 @@ impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
         let Some(mut connection) = self.connection.take() else { return Poll::Ready(()) };
         let gateway = self.gateway.clone();
         let received = &mut gateway.scratch.borrow_mut().received;
-        received.resize(RECEIVE_BYTES, 0);
-        let Poll::Ready(count) = connection.stream.poll_receive_into(context, received) else {
+        let Poll::Ready(received) = connection.stream.poll_receive_piece(context, received, RECEIVE_BYTES)
+        else {
             self.connection = Some(connection);
             return Poll::Pending;
         };
-        // The next receive returns the error again.
-        let received = &received[..count.unwrap_or(0)];
         if self.give_whole(received, give) {
             gateway.group.succeeded(self.guard.index());
             gateway.group.connections(self.guard.index()).release(connection);
