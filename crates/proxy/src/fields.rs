@@ -169,20 +169,14 @@ impl OutboundRequest {
 
     /// Path and query for an origin.
     pub fn path(&self, origin: &OriginUrl) -> Vec<u8> {
-        let mut path = origin.base_path.clone().into_bytes();
-        if !self.target.starts_with(b"/") {
-            path.push(b'/');
-        }
-        path.extend_from_slice(&self.target);
+        let mut path = Vec::with_capacity(origin.base_path.len() + self.target.len() + 1);
+        append_path(origin, &self.target, &mut path);
         path
     }
 
     /// The value of `Host` for an origin.
     pub fn authority<'a>(&'a self, settings: &ProxySettings, origin: &'a OriginUrl) -> &'a [u8] {
-        match (settings.host, &self.host) {
-            (HostField::Client, Some(host)) => host,
-            _ => origin.authority.as_bytes(),
-        }
+        authority_for(settings, origin, self.host.as_deref())
     }
 
     /// The field lines, without `Host` and fields that frame the body.
@@ -193,9 +187,10 @@ impl OutboundRequest {
     /// The head in HTTP/1.1.
     pub fn http1_head(&self, settings: &ProxySettings, origin: &OriginUrl) -> Vec<u8> {
         let mut head = Vec::with_capacity(self.lines.len() + self.target.len() + 256);
+        let authority = self.authority(settings, origin);
+        append_http1_start(&self.method, origin, &self.target, authority, &mut head);
         let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| head.extend_from_slice(piece));
-        add(&[&self.method, b" ", &self.path(origin), b" HTTP/1.1\r\nHost: "]);
-        add(&[self.authority(settings, origin), b"\r\n", &self.lines]);
+        add(&[&self.lines]);
         match (self.is_upgrade(), self.accepts_trailers) {
             (true, _) => add(&[b"Connection: upgrade\r\nUpgrade: ", &self.upgrade, b"\r\n"]),
             (false, true) => add(&[b"Connection: TE\r\nTE: trailers\r\n"]),
@@ -208,6 +203,39 @@ impl OutboundRequest {
         }
         add(&[b"\r\n"]);
         head
+    }
+}
+
+/// Appends path and query for an origin. `target` is what is left of those of the request.
+fn append_path(origin: &OriginUrl, target: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(origin.base_path.as_bytes());
+    if !target.starts_with(b"/") {
+        out.push(b'/');
+    }
+    out.extend_from_slice(target);
+}
+
+/// The value of `Host` for an origin. `host` is the host that the client named.
+fn authority_for<'a>(settings: &ProxySettings, origin: &'a OriginUrl, host: Option<&'a [u8]>) -> &'a [u8] {
+    match (settings.host, host) {
+        (HostField::Client, Some(host)) => host,
+        _ => origin.authority.as_bytes(),
+    }
+}
+
+/// Appends the request line and `Host` of a head in HTTP/1.1.
+fn append_http1_start(
+    method: &[u8],
+    origin: &OriginUrl,
+    target: &[u8],
+    authority: &[u8],
+    head: &mut Vec<u8>,
+) {
+    head.extend_from_slice(method);
+    head.push(b' ');
+    append_path(origin, target, head);
+    for piece in [b" HTTP/1.1\r\nHost: ", authority, b"\r\n"] {
+        head.extend_from_slice(piece);
     }
 }
 
@@ -263,15 +291,7 @@ pub fn append_plain_get(
         return false;
     }
     let Some(target) = get.target.strip_prefix(settings.strip_prefix.as_slice()) else { return false };
-    let slash: &[u8] = if target.starts_with(b"/") { b"" } else { b"/" };
-    let host = match (settings.host, get.host) {
-        (HostField::Client, Some(host)) => host,
-        _ => origin.authority.as_bytes(),
-    };
-    let path = [b"GET ", origin.base_path.as_bytes(), slash, target];
-    for piece in path.into_iter().chain([b" HTTP/1.1\r\nHost: ", host, b"\r\n"]) {
-        head.extend_from_slice(piece);
-    }
+    append_http1_start(b"GET", origin, target, authority_for(settings, origin, get.host), head);
     append_request_lines(settings, &client, None, head);
     head.extend_from_slice(b"\r\n");
     true
