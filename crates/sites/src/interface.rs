@@ -22,6 +22,8 @@ pub struct RouteInterface {
     pub cache: Option<CachedRoute>,
     /// The interfaces before both, or before files; the first is called first.
     pub middleware: Vec<Arc<dyn Interface>>,
+    /// Requests may be traced. They must be complete before they are passed on, with their trace context.
+    pub is_traced: bool,
 }
 
 /// The interface of a route, if it has one; the error states the fault, with the name of the key.
@@ -33,16 +35,17 @@ pub fn open(route: &RouteConfig, site: &SiteConfig, shared: &ServerShared) -> Re
         interface.map(|program| compression::open(program, compression::settings_of(route, site)));
     let open = |config| wasm::open(config, "middleware", route, site, services);
     let middleware: Vec<_> = route.middleware.iter().map(open).collect::<Result<_, _>>()?;
-    let middleware = match is_traced(route, site) {
+    let is_traced = is_traced(route, site);
+    let middleware = match is_traced {
         true => middleware.into_iter().map(|one| traced::open(one, "middleware")).collect(),
         false => middleware,
     };
     match (&route.cache, interface) {
         (Some(policy), Some(interface)) => {
             let (cache, interface) = accelerator::open(policy, route, site, &shared.accelerator, interface);
-            Ok(RouteInterface { interface: Some(interface), cache: Some(cache), middleware })
+            Ok(RouteInterface { interface: Some(interface), cache: Some(cache), middleware, is_traced })
         }
-        (_, interface) => Ok(RouteInterface { interface, cache: None, middleware }),
+        (_, interface) => Ok(RouteInterface { interface, cache: None, middleware, is_traced }),
     }
 }
 
@@ -55,11 +58,10 @@ fn traced(
 ) -> Option<Arc<dyn Interface>> {
     let program = program?;
     let name = program.name();
-    Some(match is_traced(route, site) {
-        false => program,
-        true if route.proxy.is_some() => traced::open_with_own_spans(program),
-        true => traced::open(program, name),
-    })
+    match is_traced(route, site) && route.proxy.is_none() {
+        true => Some(traced::open(program, name)),
+        false => Some(program),
+    }
 }
 
 /// Whether requests of a route may be traced.

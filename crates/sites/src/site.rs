@@ -341,8 +341,8 @@ fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result
     let rules = SiteRules::open(config, shared).map_err(|problems| Unusable(problems.join("; ")))?;
     let fields = field_lines(config);
     let mut file_fields = fields.to_vec();
-    if let Some(policy) = rules.as_ref().and_then(SiteRules::policy) {
-        policy.common().apply(&mut file_fields);
+    if let Some(rules) = &rules {
+        rules.add_common_fields(None, &mut file_fields);
     }
     Ok(Site {
         config: config.clone(),

@@ -15,21 +15,15 @@ use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::request::Request;
 use touchstone_handler::trace::{ActiveSpan, SpanKind, Value};
 
-/// A program and its name in spans; `None`: its calls have spans of their own kind.
+/// A program and its name in spans.
 struct Traced {
     interface: Arc<dyn Interface>,
-    name: Option<&'static str>,
+    name: &'static str,
 }
 
 /// Adds tracing to the calls of an interface.
 pub fn open(interface: Arc<dyn Interface>, name: &'static str) -> Arc<dyn Interface> {
-    Arc::new(Traced { interface, name: Some(name) })
-}
-
-/// An interface that makes its own spans, and therefore must not be called before the whole request has
-/// arrived either.
-pub fn open_with_own_spans(interface: Arc<dyn Interface>) -> Arc<dyn Interface> {
-    Arc::new(Traced { interface, name: None })
+    Arc::new(Traced { interface, name })
 }
 
 impl InterfaceLayer for Traced {
@@ -44,15 +38,14 @@ impl InterfaceLayer for Traced {
 
 struct TracedHandler {
     handler: Rc<dyn Handler>,
-    name: Option<&'static str>,
+    name: &'static str,
 }
 
 impl Handler for TracedHandler {
     fn handle(self: Rc<Self>, mut request: Request) -> LocalBoxFuture<Handled> {
-        let trace = request.trace.as_ref().zip(self.name);
-        let span = trace.and_then(|(trace, name)| Some((trace.begin(SpanKind::Internal, name)?, name)));
-        let Some((mut span, name)) = span else { return self.handler.clone().handle(request) };
-        span.set("touchstone.interface", Value::Text(name.into()));
+        let span = request.trace.as_ref().and_then(|trace| trace.begin(SpanKind::Internal, self.name));
+        let Some(mut span) = span else { return self.handler.clone().handle(request) };
+        span.set("touchstone.interface", Value::Text(self.name.into()));
         enter(&span, &mut request);
         let handled = self.handler.clone().handle(request);
         Box::pin(async move {

@@ -188,10 +188,9 @@ pub async fn answer_by_program(
     let context = StepContext { core: &core, snapshot: &snapshot, form, progress: &progress };
     let mut first = process_handled(context, handled, request_without_body).await;
     if let NextStep::Answer(answer) = &mut first {
-        let rules = snapshot.sites[site].rules.as_ref();
         // A request with more of a policy than the common fields is not passed to a program this way.
-        if let Some(policy) = rules.and_then(|rules| rules.policy_at(progress.facts.route())) {
-            policy.common().apply(&mut answer.fields);
+        if let Some(rules) = &snapshot.sites[site].rules {
+            rules.add_common_fields(progress.facts.route(), &mut answer.fields);
         }
     }
     run_to_answer(context, first, answered).await
@@ -312,9 +311,7 @@ async fn finish_unrouted(
 ) -> Answer {
     let mut answer = finish(context, request, answer).await;
     if let Some(rules) = &context.snapshot.sites[request.site].rules {
-        if let Some(policy) = rules.policy() {
-            policy.common().apply(&mut answer.fields);
-        }
+        rules.add_common_fields(None, &mut answer.fields);
         add_site_fields(context, rules, original, answered, &mut answer);
     }
     answer

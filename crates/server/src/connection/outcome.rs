@@ -72,9 +72,8 @@ impl ReadyAnswer {
         let site = &self.snapshot.sites[site];
         let fields = &mut self.answered.answer.fields;
         fields.extend_from_slice(&site.fields);
-        let route = self.progress.facts.route();
-        if let Some(policy) = site.rules.as_ref().and_then(|rules| rules.policy_at(route)) {
-            policy.common().apply(fields);
+        if let Some(rules) = &site.rules {
+            rules.add_common_fields(self.progress.facts.route(), fields);
         }
         self
     }

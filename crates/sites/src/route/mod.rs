@@ -427,15 +427,15 @@ impl SiteRules {
     /// Whether a route has no other effect on requests than its program, its gate and the common fields for
     /// browsers. [`SiteRules::resolve`] finds the other effects.
     fn has_program_only(&self, route: &Route) -> bool {
-        let Some(RouteInterface { cache, middleware, .. }) = self.route_interfaces.get(route.index) else {
-            return false;
-        };
+        let Some(of_route) = self.route_interfaces.get(route.index) else { return false };
+        let RouteInterface { cache, middleware, is_traced, .. } = of_route;
         matches!(route.action, Action::Files)
             && route.fields.is_empty()
             && route.early_hints.is_empty()
             && route.includes.is_none()
             && route.try_files.is_empty()
             && middleware.is_empty()
+            && !is_traced
             && !cache.as_ref().is_some_and(|cache| cache.policy.has_variables())
             && self.geoip.is_none()
             && self.authority_of(Some(route)).is_none()
@@ -600,16 +600,18 @@ impl SiteRules {
         self.logins.as_ref()
     }
 
-    /// The fields for browsers of the site's answers, unless a route has its own.
-    pub fn policy(&self) -> Option<&AnswerPolicy> {
-        self.policy.as_deref()
-    }
-
     /// The fields for browsers of a route's answers, by the route's position.
     pub fn policy_at(&self, route: Option<usize>) -> Option<&AnswerPolicy> {
         match route {
             Some(route) => self.route_policies.get(route)?.as_deref(),
-            None => self.policy(),
+            None => self.policy.as_deref(),
+        }
+    }
+
+    /// Adds the fields for browsers that all answers of a route have, by the route's position.
+    pub fn add_common_fields(&self, route: Option<usize>, fields: &mut Vec<u8>) {
+        if let Some(policy) = self.policy_at(route) {
+            policy.common().apply(fields);
         }
     }
 
