@@ -212,12 +212,16 @@ impl Incoming {
         own.noted_bytes += bytes;
         let waited = if std::mem::take(&mut own.is_awaited) { waited } else { Duration::ZERO };
         let is_in_time = own.rate_check.record(bytes, waited);
-        let may_come = |sender: &Sender| !sender.is_gone() && sender.held_bytes() == 0;
-        if self.may_pause() || !self.sender.as_ref().is_some_and(may_come) {
+        let Some(sender) = self.sender.as_ref().filter(|sender| !sender.is_gone()) else { return Ok(None) };
+        if self.may_pause() {
             return Ok(None);
         }
+        // The bytes that came too late may still wait for the handler.
         if !is_in_time {
             return Err(TooSlow);
+        }
+        if sender.held_bytes() > 0 {
+            return Ok(None);
         }
         self.rate_check.is_awaited = true;
         Ok(Some(self.rate_check.rate_check.allowance()))
