@@ -62,7 +62,7 @@ struct Stream {
     has_head: bool,
     is_answered: bool,
     is_reset: bool,
-    /// The server has reset the stream after an early answer and does not read the rest of the body.
+    /// The server has reset the stream: its answer is complete, and it does not read the rest of the body.
     is_stopped: bool,
     /// The server does not process the stream.
     is_ignored: bool,
@@ -111,7 +111,7 @@ impl Client {
     }
 
     fn send_request(&mut self, to: &mut Wire) {
-        let open = self.streams.values().filter(|stream| !stream.is_done()).count();
+        let open = self.streams.values().filter(|stream| !stream.is_closed()).count();
         if self.is_leaving || open >= self.most_streams || self.streams.len() > 60 || !self.has_settings {
             return;
         }
@@ -244,7 +244,7 @@ impl Client {
             return;
         }
         let Some((id, stream)) = self.some_stream() else { return };
-        if stream.is_done() || stream.is_ignored {
+        if stream.is_closed() {
             return;
         }
         random::note(|| format!("client: resets {id}"));
@@ -423,7 +423,6 @@ impl Client {
                 let whole = stream.body_bytes.to_string();
                 let is_early = received == b"part";
                 assert!(is_early || received == whole.as_bytes(), "the body of the request is incomplete");
-                stream.is_stopped |= is_early && end_stream;
             }
             Some(other) => panic!("status {}", other.escape_ascii()),
             None => {
@@ -505,6 +504,12 @@ impl Client {
 }
 
 impl Stream {
+    /// Whether the stream no longer counts as open (RFC 9113 section 5.1.2): an answered request counts until
+    /// it has ended, too.
+    fn is_closed(&self) -> bool {
+        self.is_reset || self.is_stopped || self.is_ignored || self.is_answered && self.has_ended
+    }
+
     fn is_done(&self) -> bool {
         self.is_answered || self.is_reset
     }

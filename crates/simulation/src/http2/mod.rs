@@ -55,7 +55,7 @@ pub fn run() {
     }
     client.open_windows(&mut to_server);
     let mut turn = 0;
-    while !(client.is_complete() && to_client.is_empty() && to_server.is_empty()) {
+    while !(client.is_complete() && server.is_idle() && to_client.is_empty() && to_server.is_empty()) {
         server.receive(&mut to_server);
         assert!(!server.has_failed(), "the server fails at the end: {}", server.failure());
         server.act();
@@ -80,6 +80,7 @@ fn limits() -> Limits {
         decoder_table_bytes: random::pick(&[0, 100, 4096, 65_536]),
         encoder_table_bytes: random::pick(&[0, 200, 4096]),
         output_bytes: random::pick(&[1000, 30_000, usual.output_bytes]),
+        awaits_requests: random::percent(50),
         ..usual
     }
 }

@@ -18,6 +18,8 @@ pub struct Server {
     out: Vec<u8>,
     /// Requests without answers, and answers that are being sent, by stream.
     streams: BTreeMap<u32, Stream>,
+    /// Streams whose answers are complete and whose requests may still end.
+    answered_early: Vec<StreamKey>,
     failure: Option<String>,
     /// Bits of the bytes of the client are changed in transit: their contents are not checked.
     is_changed: bool,
@@ -70,6 +72,7 @@ impl Server {
             input: Vec::new(),
             out: Vec::new(),
             streams: BTreeMap::new(),
+            answered_early: Vec::new(),
             failure: None,
             is_changed,
         }
@@ -181,6 +184,21 @@ impl Server {
                 State::Waiting | State::Finished => {}
             }
         }
+        self.stop_requests();
+    }
+
+    /// Ends some of the requests that are answered, so that the client sends no more of them.
+    fn stop_requests(&mut self) {
+        self.answered_early.extend(self.connection.take_answered_early());
+        let connection = &mut self.connection;
+        self.answered_early.retain(|stream| {
+            let stops = random::one_in(3);
+            if stops {
+                random::note(|| format!("server: stops the request of {}", stream.id()));
+                connection.stop_request(*stream);
+            }
+            !stops && connection.is_open(*stream)
+        });
     }
 
     fn answer(&mut self, id: u32) {
@@ -274,6 +292,11 @@ impl Server {
 
     pub fn shut_down(&mut self) {
         self.connection.shut_down();
+    }
+
+    /// Whether all answers were sent, and all their requests have ended or were stopped.
+    pub fn is_idle(&self) -> bool {
+        self.streams.is_empty() && self.connection.open_streams() == 0
     }
 
     /// Checks that no stream is open after all requests are answered.
