@@ -39,6 +39,9 @@ const GATHERED_BYTES: usize = 64 * 1024;
 /// Each further pause is twice as long.
 const UNANSWERED_PAUSE: Duration = Duration::from_millis(20);
 
+/// How many connections that have become free may turn out to be closed by the program before one request.
+const MOST_STALE: usize = 8;
+
 /// The rules for all calls.
 pub struct CallRules {
     /// How long an answer may take.
@@ -211,29 +214,41 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// Tries a new connection, or one that has become free since.
+    /// Tries a new connection, or those that have become free since until one of them was not closed by the
+    /// program.
     async fn try_new(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
         let connections = self.group.connections(index);
-        match self.open(connections).await {
-            Ok((connection, is_kept)) => self.attempt(index, call, connection, upload, is_kept).await,
-            Err(problem) => {
-                let is_of_backend = matches!(problem, NoConnection::Unreachable(_) | NoConnection::Silent);
-                if is_of_backend {
-                    self.group.failed(index);
+        let (mut upload, mut stale) = (upload, 0);
+        loop {
+            let (connection, is_kept) = match self.open(connections).await {
+                Ok(opened) => opened,
+                Err(problem) => return self.no_connection(index, problem, upload),
+            };
+            match self.attempt(index, call, connection, upload, is_kept).await {
+                Attempt::Failed(Failed { again: Some(again), status: 502, .. })
+                    if is_kept && stale < MOST_STALE =>
+                {
+                    upload = again;
+                    stale += 1;
                 }
-                let (status, reason) = match problem {
-                    NoConnection::Unreachable(error) => (502, format!("cannot connect: {error}")),
-                    NoConnection::Silent => {
-                        (502, "it accepts connections, and does not answer on them".to_string())
-                    }
-                    NoConnection::Full => {
-                        (503, "all connections are in use, and too many requests wait".to_string())
-                    }
-                    NoConnection::WaitedTooLong => (503, "no connection was free for too long".to_string()),
-                };
-                Attempt::Failed(Failed { status, reason, is_of_backend, again: Some(upload) })
+                other => return other,
             }
+            upload.rewind();
         }
+    }
+
+    fn no_connection(&self, index: usize, problem: NoConnection, upload: Upload) -> Attempt<P> {
+        let is_of_backend = matches!(problem, NoConnection::Unreachable(_) | NoConnection::Silent);
+        if is_of_backend {
+            self.group.failed(index);
+        }
+        let (status, reason) = match problem {
+            NoConnection::Unreachable(error) => (502, format!("cannot connect: {error}")),
+            NoConnection::Silent => (502, "it accepts connections, and does not answer on them".to_string()),
+            NoConnection::Full => (503, "all connections are in use, and too many requests wait".to_string()),
+            NoConnection::WaitedTooLong => (503, "no connection was free for too long".to_string()),
+        };
+        Attempt::Failed(Failed { status, reason, is_of_backend, again: Some(upload) })
     }
 
     /// A kept connection. If it was idle for long, the program has answered a ping on it.

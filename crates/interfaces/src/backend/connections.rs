@@ -223,12 +223,16 @@ impl Connections {
     pub async fn open(&self) -> Result<(Connection, bool), NoConnection> {
         let permit = match &self.shared.permits {
             None => None,
-            Some(permits) => match permits.clone().try_acquire_owned() {
-                Ok(permit) => Some(permit),
-                Err(_) => match self.wait(permits.clone()).await? {
-                    ConnectionGrant::Permit(permit) => Some(permit),
+            Some(permits) => loop {
+                if let Ok(permit) = permits.clone().try_acquire_owned() {
+                    break Some(permit);
+                }
+                match self.wait(permits.clone()).await? {
+                    ConnectionGrant::Permit(permit) => break Some(permit),
+                    // Some programs close a connection after a number of requests.
+                    ConnectionGrant::Kept(connection) if !connection.stream.is_quiet() => {}
                     ConnectionGrant::Kept(connection) => return Ok((connection, true)),
-                },
+                }
             },
         };
         let connected = tokio::time::timeout(self.rules.connect_timeout, self.connect()).await;

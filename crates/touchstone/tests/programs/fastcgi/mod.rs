@@ -424,6 +424,44 @@ fn speaking(tree: &Tree, kind: &'static str, pieces: Vec<String>) -> String {
     format!("unix:{}", socket.display())
 }
 
+/// A FastCGI program with one process, which answers one request of each connection. It reads the next request
+/// as well, and then closes the connection without an answer to it, as php-fpm does after `pm.max_requests`.
+fn ending_after_one_request(tree: &Tree) -> String {
+    let socket = tree.beside("ending");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut received = [0; 4096];
+            let _ = connection.read(&mut received);
+            // The requests of the other clients wait for this connection.
+            std::thread::sleep(Duration::from_millis(300));
+            let mut bytes = vec![1, 6, 0, 1, 0, 32, 0, 0];
+            bytes.extend_from_slice(b"Content-Type: text/plain\r\n\r\nhere");
+            bytes.extend([1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+            let _ = connection.write_all(&bytes);
+            let _ = connection.read(&mut received);
+        }
+    });
+    format!("unix:{}", socket.display())
+}
+
+#[test]
+fn waiting_requests_survive_that_the_program_closes_the_connection_that_they_get() {
+    let tree = Tree::empty();
+    let address = ending_after_one_request(&tree);
+    let keys = "keep_connections = true\nconnections = 1";
+    let server = with_backends(&tree, "fastcgi", &[address], keys);
+    let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for client in &mut clients {
+        let answer = client.answer();
+        assert_eq!((answer.status, text(&answer).as_str()), (200, "here"));
+    }
+}
+
 #[test]
 fn head_says_the_length_that_the_program_names_and_no_other() {
     let Some(program) = echo_program() else { return };
