@@ -5,32 +5,13 @@
 //! generator is seeded: the same figures always give the same interval.
 
 use super::Interval;
-use super::quantile::{median, quantile, rank_bounds, sorted};
+use super::quantile::{median, quantile_of_sorted, rank_bounds, sorted};
 use touchstone_http::split_mix::SplitMix;
 
 /// How often is drawn: the ends of a 95 % interval then move by far less than their own uncertainty.
 pub const RESAMPLES: usize = 10_000;
 /// The confidence of the intervals in reports.
 pub const CONFIDENCE: f64 = 0.95;
-
-/// The interval of a statistic of independent values. `None` if there are no values, or the statistic has
-/// none.
-pub fn of_statistic(
-    values: &[f64],
-    statistic: impl Fn(&[f64]) -> Option<f64>,
-    confidence: f64,
-    seed: u64,
-) -> Option<Interval> {
-    let estimate = statistic(values)?;
-    let mut generator = SplitMix(seed);
-    let mut drawn = vec![0.0; values.len()];
-    let mut found = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        drawn.iter_mut().for_each(|value| *value = values[generator.below(values.len())]);
-        found.push(statistic(&drawn)?);
-    }
-    interval(&found, estimate, confidence)
-}
 
 /// The interval of the median of a few runs.
 ///
@@ -44,12 +25,41 @@ pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
         // The range holds every median that could be drawn.
         return Some(Interval { low: *sorted.first()?, estimate: median(values)?, high: *sorted.last()? });
     };
-    let drawn = of_statistic(values, median, CONFIDENCE, seed)?;
+    let drawn = interval(drawn_medians(values, &sorted, seed), median(values)?)?;
     Some(Interval {
         low: drawn.low.min(sorted[low as usize - 1]),
         estimate: drawn.estimate,
         high: drawn.high.max(sorted[high as usize - 1]),
     })
+}
+
+/// The medians of draws from the values. Each draw is counted by the places of its values in order: to sort
+/// thousands of draws would take most of the time of a report.
+fn drawn_medians(values: &[f64], sorted: &[f64], seed: u64) -> Vec<f64> {
+    let place = |value: &f64| sorted.partition_point(|other| other.total_cmp(value).is_lt());
+    let places: Vec<usize> = values.iter().map(place).collect();
+    let middle = values.len() / 2;
+    let mut generator = SplitMix(seed);
+    let mut counts = vec![0; values.len()];
+    let mut found = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        counts.fill(0);
+        for _ in 0..values.len() {
+            counts[places[generator.below(values.len())]] += 1;
+        }
+        // The last place of the lower half, and the first that reaches beyond the middle.
+        let (mut lower, mut upper, mut drawn) = (0, 0, 0);
+        while drawn <= middle {
+            if counts[upper] > 0 {
+                lower = if drawn < middle { upper } else { lower };
+                drawn += counts[upper];
+            }
+            upper += 1;
+        }
+        let upper = sorted[upper - 1];
+        found.push(if values.len() % 2 == 1 { upper } else { f64::midpoint(sorted[lower], upper) });
+    }
+    found
 }
 
 /// The interval of the mean of a series whose neighbours are similar (one-second rates of a run): whole
@@ -73,12 +83,15 @@ pub fn of_series_mean(series: &[f64], seed: u64) -> Option<Interval> {
         drawn.truncate(series.len());
         found.push(mean(&drawn));
     }
-    interval(&found, mean(series), CONFIDENCE)
+    interval(found, mean(series))
 }
 
-fn interval(found: &[f64], estimate: f64, confidence: f64) -> Option<Interval> {
-    let tail = (1.0 - confidence) / 2.0;
-    Some(Interval { low: quantile(found, tail)?, estimate, high: quantile(found, 1.0 - tail)? })
+/// The middle of what was found.
+fn interval(mut found: Vec<f64>, estimate: f64) -> Option<Interval> {
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    found.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (quantile_of_sorted(&found, tail)?, quantile_of_sorted(&found, 1.0 - tail)?);
+    Some(Interval { low, estimate, high })
 }
 
 #[cfg(test)]
@@ -116,8 +129,23 @@ mod tests {
         assert_eq!(of_series_mean(&[5.0], 1).unwrap().estimate, 5.0);
     }
 
+    /// The same in the simple way: each draw is sorted.
+    fn simple_medians(values: &[f64], seed: u64) -> Vec<f64> {
+        let mut generator = SplitMix(seed);
+        let mut draw = || values.iter().map(|_| values[generator.below(values.len())]).collect::<Vec<_>>();
+        (0..RESAMPLES).map(|_| median(&draw()).unwrap()).collect()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn draws_that_are_counted_have_the_medians_of_draws_that_are_sorted(
+            values in proptest::collection::vec((0u8..9).prop_map(f64::from), 1..12), seed: u64
+        ) {
+            let in_order = sorted(&values).unwrap();
+            prop_assert_eq!(drawn_medians(&values, &in_order, seed), simple_medians(&values, seed));
+        }
+
         #[test]
         fn the_interval_lies_around_its_median_and_within_the_values(
             values in proptest::collection::vec(0.0f64..1e6, 1..12), seed: u64

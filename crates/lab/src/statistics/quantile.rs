@@ -24,10 +24,15 @@ pub fn measured_median(values: &[f64]) -> Option<f64> {
 
 /// The quantile `share` (0 to 1) by linear interpolation between order statistics (R's type 7).
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let sorted = sorted(values)?;
-    let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+    quantile_of_sorted(&sorted(values)?, share)
+}
+
+/// The same of values in order.
+pub(super) fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let place = share.clamp(0.0, 1.0) * last as f64;
     let below = place.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
+    let above = (below + 1).min(last);
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
