@@ -40,7 +40,7 @@ fn measure(place: &Path, systems: &str) -> Value {
     let nice = if fs::metadata("/proc/self").unwrap().uid() == 0 { "-15" } else { "0" };
     let output = Command::new("nice")
         .args(["-n", nice, env!("CARGO_BIN_EXE_touchstone"), "bench", "webbench-1.1-static", "--no-report"])
-        .args(["--sut", systems, "--clients", "4,8", "--runs", "8", "--length", "1500ms"])
+        .args(["--sut", systems, "--clients", "4,8", "--runs", "8", "--length", "500ms"])
         .args(["--ramp-up", "150ms", "--ramp-down", "50ms", "--json", "--output"])
         .arg(&result)
         .output()
