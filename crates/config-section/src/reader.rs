@@ -93,6 +93,11 @@ impl<'t> Reader<'t> {
         self.problems
     }
 
+    /// The problems that were found so far.
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
+    }
+
     /// How many problems have been found so far.
     pub fn problem_count(&self) -> usize {
         self.problems.len()

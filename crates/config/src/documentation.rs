@@ -426,7 +426,7 @@ mod tests {
             config.access_log.destination,
             LogDestination::File(PathBuf::from("/etc/touchstone/log/access.log"))
         );
-        assert_eq!(config.sites[0].root, Path::new("/etc/touchstone/www"));
+        assert_eq!(config.sites[0].root.as_deref(), Some(Path::new("/etc/touchstone/www")));
         assert_eq!(config.sites[0].mime_types["glb"], "model/gltf-binary");
     }
 

@@ -125,8 +125,12 @@ mod tests {
         let ports: Vec<u16> =
             config.sites.iter().filter_map(|site| Some(site.listen[0].ip()?.port())).collect();
         assert_eq!((ports, config.limits.ranges), (vec![1, 2, 3, 4], 3));
-        assert_eq!(config.sites[0].root, directory.path().join("www"));
-        assert_eq!(config.sites[1].root, directory.path().join("conf.d/www"), "relative to its own file");
+        assert_eq!(config.sites[0].root, Some(directory.path().join("www")));
+        assert_eq!(
+            config.sites[1].root,
+            Some(directory.path().join("conf.d/www")),
+            "relative to its own file"
+        );
         let alone = format!("include = 'conf.d/a.toml'\n{}", site(1));
         assert_eq!(load_text(&alone, &directory.path().join("x.toml")).unwrap().config.sites.len(), 2);
     }

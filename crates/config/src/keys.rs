@@ -7,7 +7,6 @@
 //! a new key is one new entry (and one field).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section};
@@ -339,7 +338,7 @@ pub static SITE: Section<SiteConfig> = Section {
         listen: Vec::new(),
         socket_file: SocketFile { mode: 0, user: String::new(), group: String::new() },
         tls: TlsConfig::default(),
-        root: PathBuf::new(),
+        root: None,
         index: Vec::new(),
         symlinks: SymlinkPolicy::Inside,
         htaccess: HtaccessPolicy::Refuse,
@@ -515,11 +514,13 @@ pub static SITE: Section<SiteConfig> = Section {
         },
         Key {
             name: "root",
-            default: None,
+            default: Some("\"\""),
             example: "\"www\"",
             documentation: "The directory that is served. \
-                A relative path is relative to the directory of the configuration file.",
-            kind: Kind::Directory(|site, value| site.root = value),
+                A relative path is relative to the directory of the configuration file. Empty: the site has \
+                no files. It needs routes whose handlers answer without files, such as `proxy`; other paths \
+                are answered with 404 Not Found.",
+            kind: Kind::File(|site, value| site.root = value),
         },
         Key {
             name: "index",

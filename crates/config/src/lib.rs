@@ -35,6 +35,7 @@ mod maps;
 mod names;
 mod parse;
 mod places;
+mod roots;
 pub mod routes;
 mod schema;
 mod security_fields;
@@ -43,6 +44,7 @@ mod signed_link;
 mod socket_file;
 mod stream;
 mod telemetry;
+mod unreached;
 mod webdav;
 mod webdav_rules;
 
@@ -94,6 +96,7 @@ pub use touchstone_config_section::{
     ConfigProblem, KeyPlaces, ListenAddress, Place, SectionPlaces, UnixSocketName,
 };
 pub use touchstone_expression::network::{Network, NetworkMap, NetworkSet};
+pub use unreached::unreached_routes;
 pub use webdav::WebDavConfig;
 
 pub use telemetry::{AcceptParent, Millionths, TelemetryConfig, TelemetryProtocol, TraceConfig};
@@ -224,8 +227,8 @@ pub struct SiteConfig {
     pub socket_file: SocketFile,
     /// HTTPS on those addresses.
     pub tls: TlsConfig,
-    /// The directory that is served.
-    pub root: PathBuf,
+    /// The directory that is served; `None`: no files are served, except those of routes with their own.
+    pub root: Option<PathBuf>,
     /// Names tried in turn for a directory.
     pub index: Vec<String>,
     /// The permitted targets of symbolic links.
@@ -366,8 +369,13 @@ pub fn quick(root: PathBuf, listen: ListenAddress) -> Config {
     let site = SiteConfig {
         includes: Some(IncludesConfig::default()),
         routes: quick_routes(&root),
-        ..SiteConfig::new(root, vec![listen])
+        ..SiteConfig::new(Some(root), vec![listen])
     };
+    of_site(site)
+}
+
+/// The configuration of one site, with the default of every other key.
+fn of_site(site: SiteConfig) -> Config {
     Config {
         server: ServerConfig::default(),
         limits: LimitsConfig::default(),
@@ -409,13 +417,7 @@ pub fn parse_duration_text(text: &str) -> Result<Duration, String> {
 pub fn accelerate(origin: String, listen: ListenAddress) -> Config {
     let proxy = ProxyConfig { to: vec![origin], ..PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
-    // No file of the root is served: the route matches every path.
-    let mut config = quick("/".into(), listen);
-    for site in &mut config.sites {
-        site.includes = None;
-        site.routes = vec![route.clone()];
-    }
-    config
+    of_site(SiteConfig { routes: vec![route], ..SiteConfig::new(None, vec![listen]) })
 }
 
 /// The routes of the quick form: programs in `cgi-bin` of the root, if that directory exists.
@@ -429,8 +431,8 @@ fn quick_routes(root: &Path) -> Vec<RouteConfig> {
 }
 
 impl SiteConfig {
-    /// A site for every host, with the default of every key that has one.
-    pub fn new(root: PathBuf, listen: Vec<ListenAddress>) -> SiteConfig {
+    /// A site for every host, with the default of every other key.
+    pub fn new(root: Option<PathBuf>, listen: Vec<ListenAddress>) -> SiteConfig {
         SiteConfig { root, listen, ..keys::SITE.defaults() }
     }
 }

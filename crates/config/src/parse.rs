@@ -187,6 +187,7 @@ pub fn load_sources(sources: &[Source], omissions: &[Omission]) -> Result<Loaded
     let mut loaded = reader.documents(&documents);
     reader.use_maps(&mut loaded);
     reader.check_server(&loaded);
+    reader.check_roots(&loaded);
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_socket_files(&loaded);
@@ -307,7 +308,8 @@ impl<'t> ConfigReader<'t> {
         // If a section's name is wrong, the key may belong to the site: one problem is enough.
         let has = |name: &str| documents.iter().any(|document| document.contains_key(name));
         if !has(keys::SITE.name) && !has(stream::STREAM.name) && !unknown_sections {
-            let message = "no [[site]]: at least one is needed, with 'listen' and 'root'".to_string();
+            let message =
+                "no [[site]]: at least one is needed, with 'listen', and 'root' or a route".to_string();
             self.problem(Place { file: 0, line: 1, column: 1 }, message);
         }
         Loaded { config, places }

@@ -87,7 +87,7 @@ fn defaults() {
             listen: vec!["127.0.0.1:80".parse().unwrap()],
             socket_file: SocketFile { mode: 0o660, user: String::new(), group: String::new() },
             tls: TlsConfig::default(),
-            root: PathBuf::from("/etc/touchstone/www"),
+            root: Some(PathBuf::from("/etc/touchstone/www")),
             index: vec!["index.html".to_string()],
             symlinks: SymlinkPolicy::Inside,
             htaccess: HtaccessPolicy::Refuse,
@@ -250,7 +250,7 @@ fn every_key_is_read() {
     assert_eq!(site.hosts, ["a.example", "b.example"]);
     let listen: [ListenAddress; 2] = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap());
     assert_eq!(site.listen, listen);
-    assert_eq!(site.root, Path::new("/srv/a"));
+    assert_eq!(site.root.as_deref(), Some(Path::new("/srv/a")));
     assert!(site.index.is_empty());
     assert_eq!(site.symlinks, SymlinkPolicy::Anywhere);
     assert!(site.hidden_files);
@@ -269,7 +269,7 @@ fn every_key_is_read() {
         site.mime_types.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>(),
         [("tar.gz", "application/gzip"), ("wasm", "application/wasm")]
     );
-    assert_eq!(config.sites[1].root, Path::new("conf/b"));
+    assert_eq!(config.sites[1].root.as_deref(), Some(Path::new("conf/b")));
 }
 
 #[test]
@@ -345,14 +345,15 @@ fn sections_in_the_wrong_form() {
 
 #[test]
 fn what_is_missing() {
-    let no_site = "site.toml:1:1: no [[site]]: at least one is needed, with 'listen' and 'root'";
+    let no_site = "site.toml:1:1: no [[site]]: at least one is needed, with 'listen', and 'root' or a route";
     assert_eq!(problems(""), [no_site]);
     assert_eq!(problems("[server]\ncores = 1\n"), [no_site]);
     assert_eq!(
         problems("\n  [[site]]\n"),
         [
             "site.toml:2:3: [[site]] needs 'listen', such as listen = [\"127.0.0.1:8080\", \"[::1]:8080\"]",
-            "site.toml:2:3: [[site]] needs 'root', such as root = \"www\"",
+            "site.toml:2:3: [[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose handler \
+             answers without files, such as 'proxy'",
         ]
     );
     assert_eq!(
@@ -623,7 +624,7 @@ fn places_are_kept() {
     let path = directory.path().join("site.toml");
     std::fs::write(&path, format!("[access_log]\npath = 'a'\n{SITE}")).unwrap();
     let Loaded { config, places } = load_file(&path).unwrap();
-    assert_eq!(config.sites[0].root, directory.path().join("www"));
+    assert_eq!(config.sites[0].root.as_ref(), Some(&directory.path().join("www")));
     assert_eq!(
         places.problem_in_section("access_log", "path", "m").to_string(),
         format!("{}:2:8: m", path.display())

@@ -72,7 +72,11 @@ fn definition(section: &SectionDescription, names: &[&str]) -> Value {
             required.push(key.name);
         }
     }
-    object(section.documentation, properties, &required)
+    let mut schema = object(section.documentation, properties, &required);
+    if section.name == keys::SITE.name {
+        schema["anyOf"] = json!([{ "required": ["root"] }, { "required": ["route"] }]);
+    }
+    schema
 }
 
 fn object(description: &str, properties: Map<String, Value>, required: &[&str]) -> Value {

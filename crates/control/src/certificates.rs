@@ -215,7 +215,7 @@ mod tests {
         let hosts = hosts.iter().map(ToString::to_string).collect();
         SiteConfig {
             hosts,
-            ..SiteConfig::new("/".into(), vec!["127.0.0.1:1".parse::<std::net::SocketAddr>().unwrap().into()])
+            ..SiteConfig::new(None, vec!["127.0.0.1:1".parse::<std::net::SocketAddr>().unwrap().into()])
         }
     }
 

@@ -330,7 +330,8 @@ mod tests {
         );
         let effective = EffectiveConfig::new(&base, &changes).unwrap();
         assert_eq!(effective.site_names, ["a.example", "c.example", "d.example"]);
-        let roots: Vec<&Path> = effective.config.sites.iter().map(|site| site.root.as_path()).collect();
+        let roots: Vec<&Path> =
+            effective.config.sites.iter().filter_map(|site| site.root.as_deref()).collect();
         // A relative path belongs to the directory of the file that has the site.
         assert_eq!(roots, [Path::new("/a"), &directory.path().join("more/new"), &directory.path().join("d")]);
         assert_eq!((effective.config.limits.ranges, effective.config.cache.enabled), (7, false));
@@ -344,7 +345,7 @@ mod tests {
         let changes = overlay(&base, &[("a.example", Some(site("a.example", "/a")))]);
         let effective = EffectiveConfig::new(&base, &changes).unwrap();
         assert_eq!(effective.site_names, ["a.example", "b.example", "c.example"]);
-        assert_eq!(effective.config.sites[0].root, Path::new("/a"));
+        assert_eq!(effective.config.sites[0].root.as_deref(), Some(Path::new("/a")));
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn site() -> SiteConfig {
-        SiteConfig::new(PathBuf::from("/"), vec!["127.0.0.1:80".parse().unwrap()])
+        SiteConfig::new(Some(PathBuf::from("/")), vec!["127.0.0.1:80".parse().unwrap()])
     }
 
     fn applied(

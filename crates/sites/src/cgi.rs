@@ -11,7 +11,7 @@ use touchstone_interfaces::cgi::settings::{CgiSettings, Programs};
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_processes::user::User;
 
-use crate::file_access::symlink_policy;
+use crate::file_access::{NO_ROOT, symlink_policy};
 
 /// The interface of a route with CGI programs; the error states the fault, with the name of the key.
 pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Arc<dyn Interface>, String> {
@@ -90,7 +90,7 @@ fn programs(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<P
         let prefix = prefix_below(&route.path).unwrap_or_default();
         return Ok(Programs::Below { directory: absolute(directory)?, prefix });
     }
-    let root = route.root.as_ref().unwrap_or(&site.root);
+    let root = route.root_in(site).ok_or(NO_ROOT)?;
     Ok(Programs::Below { directory: absolute(root)?, prefix: String::new() })
 }
 
@@ -110,7 +110,8 @@ fn settings(
     programs: Programs,
 ) -> Result<CgiSettings, String> {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let root = route.root.as_ref().unwrap_or(&site.root);
+    // Empty: the program gets no DOCUMENT_ROOT.
+    let root = route.root_in(site).cloned().unwrap_or_default();
     let user = match cgi.user.as_str() {
         "" => None,
         text => Some(User::find(text).map_err(|message| format!("'cgi.user': {message}"))?),
@@ -118,7 +119,7 @@ fn settings(
     Ok(CgiSettings {
         programs,
         interpreter: cgi.interpreter.clone(),
-        document_root: std::path::absolute(root).unwrap_or_else(|_| root.clone()),
+        document_root: std::path::absolute(&root).unwrap_or(root),
         symlinks: symlink_policy(site.symlinks),
         hidden_files: site.hidden_files,
         user,

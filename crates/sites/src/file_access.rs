@@ -7,6 +7,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use touchstone_config as config;
 use touchstone_files::root::SymlinkPolicy;
 
+/// The problem of a handler that needs files in a site without them. The check of the configuration finds it
+/// before.
+pub const NO_ROOT: &str = "neither the route nor its site has 'root'";
+
 /// Checks access with the current (effective) rights of the process.
 pub fn may(path: &Path, access: Access, otherwise: &str) -> Result<(), String> {
     accessat(CWD, path, access, AtFlags::EACCESS)

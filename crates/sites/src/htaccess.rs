@@ -66,7 +66,8 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
 
 /// The paths of a site with their directories.
 fn mounts(site: &SiteConfig) -> Vec<(String, PathBuf)> {
-    let mut mounts = vec![("/".to_string(), site.root.clone())];
+    let mut mounts: Vec<(String, PathBuf)> =
+        site.root.iter().map(|root| ("/".to_string(), root.clone())).collect();
     for route in &site.routes {
         if let Some(alias) = &route.alias {
             mounts.push((route.path.clone(), alias.clone()));

@@ -128,8 +128,10 @@ fn check_telemetry(config: &Config, places: &ConfigPlaces, problems: &mut Vec<Co
 fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     for (position, site) in config.sites.iter().enumerate() {
-        if let Err(reason) = check_root(&site.root) {
-            let message = format!("root '{}' {reason}", site.root.display());
+        if let Some(root) = &site.root
+            && let Err(reason) = check_root(root)
+        {
+            let message = format!("root '{}' {reason}{}", root.display(), what_to_do(&reason));
             problems.push(places.problem_in_site(position, "root", message));
         }
         check_access_and_routes(site, position, places, &mut problems);
@@ -460,9 +462,23 @@ fn check_access_and_routes(
             if let Err(reason) = check_root(directory) {
                 let within = site_places.and_then(|places| places.table("route", index));
                 let place = within.map(|within| within.key(key));
-                problems.push(places.problem(place, format!("{key} '{}' {reason}", directory.display())));
+                problems.push(places.problem(
+                    place,
+                    format!("{key} '{}' {reason}{}", directory.display(), what_to_do(&reason)),
+                ));
             }
         }
+    }
+}
+
+/// What to do about a directory of files that cannot be used.
+fn what_to_do(reason: &str) -> &'static str {
+    match reason {
+        "does not exist" => {
+            "; create it, or name another one (relative to the directory of the configuration file)"
+        }
+        "is not a directory" => "; name the directory that contains the files",
+        _ => "",
     }
 }
 
@@ -561,8 +577,11 @@ root =   'file'
                     .replace("'missing'", &format!("'{}'", directory.path().join("missing").display()))
                     .replace(&format!("{}/", directory.path().display()), ""),
                 "site.toml:4:8: log file 'www' is a directory".to_string(),
-                "site.toml:10:8: root 'nowhere' does not exist".to_string(),
-                "site.toml:13:10: root 'file' is not a directory".to_string(),
+                "site.toml:10:8: root 'nowhere' does not exist; create it, or name another one (relative to \
+                 the directory of the configuration file)"
+                    .to_string(),
+                "site.toml:13:10: root 'file' is not a directory; name the directory that contains the files"
+                    .to_string(),
             ]
         );
     }
@@ -630,7 +649,7 @@ root =   'file'
         let config = quick(PathBuf::from("/nowhere/at/all"), "127.0.0.1:0".parse().unwrap());
         let problems = check_machine(&config, &ConfigPlaces::default());
         assert_eq!(problems.len(), 1);
-        assert_eq!(problems[0].to_string(), "root '/nowhere/at/all' does not exist");
+        assert!(problems[0].to_string().starts_with("root '/nowhere/at/all' does not exist; create it"));
     }
 
     #[test]

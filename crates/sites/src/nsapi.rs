@@ -1,6 +1,6 @@
 //! Makes the interface of `[site.route.nsapi]`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use touchstone_config::{NsapiConfig, RouteConfig, SiteConfig};
@@ -37,16 +37,16 @@ pub fn directories(route: &RouteConfig, site: &SiteConfig) -> Vec<PathBuf> {
 
 /// The settings of a route's plug-ins.
 fn settings(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Settings {
-    let root = route.root.as_ref().unwrap_or(&site.root);
+    let root = route.root_in(site);
     let file = nsapi.obj_conf.as_ref().or(nsapi.magnus_conf.as_ref());
-    let beside = file.and_then(|file| file.parent()).unwrap_or(root);
+    let beside = file.and_then(|file| file.parent()).or(root.map(PathBuf::as_path)).unwrap_or(Path::new("/"));
     Settings {
         obj_conf: nsapi.obj_conf.clone(),
         magnus_conf: nsapi.magnus_conf.clone(),
         init: nsapi.init.clone(),
         directives: nsapi.directives.clone(),
         inline: nsapi.inline.clone(),
-        document_root: Some(root.clone()),
+        document_root: root.cloned(),
         media_types: site.mime_types.clone(),
         directory: nsapi.directory.clone().unwrap_or_else(|| beside.to_path_buf()),
         server_name: site.hosts.first().cloned().unwrap_or_else(|| "localhost".to_string()),

@@ -22,7 +22,7 @@ pub fn of_plug_ins(site: &SiteConfig) -> Vec<SiteConfig> {
     roots.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
     roots.dedup();
     let place = |root| SiteConfig {
-        root,
+        root: Some(root),
         access: AccessConfig::default(),
         routes: Vec::new(),
         includes: Some(site.includes.clone().unwrap_or_default()),

@@ -21,7 +21,7 @@ use touchstone_processes::pool::{self, Pool, PoolSpec, Pools, ProcessLimits, Pro
 use touchstone_processes::user::User;
 use touchstone_upstream::SessionRules;
 
-use crate::file_access::symlink_policy;
+use crate::file_access::{NO_ROOT, symlink_policy};
 use crate::services::Services;
 
 /// The key of the route that names its programs.
@@ -153,7 +153,7 @@ fn settings(
     site: &SiteConfig,
     pools: &Pools,
 ) -> Result<Settings, String> {
-    let root_path = absolute(route.root.as_ref().unwrap_or(&site.root));
+    let root_path = route.root_in(site).map(|root| absolute(root));
     let symlinks = symlink_policy(site.symlinks);
     let open_root = |path: &Path, symlinks| {
         let root =
@@ -164,7 +164,7 @@ fn settings(
         Paths::Application { script_name: config.script_name.clone().into_bytes() }
     } else {
         Paths::Scripts(ScriptRules {
-            root: open_root(&root_path, symlinks)?,
+            root: open_root(root_path.as_deref().ok_or(NO_ROOT)?, symlinks)?,
             suffixes: config.scripts.clone(),
             index: config.index.clone(),
             front_controller: front_controller(config, route)?,
@@ -189,7 +189,7 @@ fn settings(
         times: time_limits(config),
         header: HeaderLimits { bytes: count(config.header_bytes), ..HeaderLimits::default() },
         paths,
-        document_root: config.document_root.clone().unwrap_or(root_path),
+        document_root: config.document_root.clone().or(root_path).unwrap_or_default(),
         parameters: config.variables.clone().into_iter().collect(),
         pass_authorization: config.pass_authorization,
         send_files_from: send_files_from.map(|path| open_root(&absolute(path), symlinks)).transpose()?,

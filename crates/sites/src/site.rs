@@ -5,7 +5,6 @@
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
@@ -331,13 +330,14 @@ fn most_body_bytes(config: &Config) -> u64 {
 
 /// Opens the files of a site, for the paths below `mount`.
 fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result<Site, Unusable> {
-    let root = Root::new(&config.root, symlink_policy(config.symlinks)).map_err(|error| {
-        let path: PathBuf = config.root.clone();
-        Unusable(format!("cannot serve {}: {error}", path.display()))
-    })?;
+    let root = match &config.root {
+        None => Root::without_files(),
+        Some(path) => Root::new(path, symlink_policy(config.symlinks))
+            .map_err(|error| Unusable(format!("cannot serve {}: {error}", path.display())))?,
+    };
     let charset = Some(config.charset.as_str()).filter(|charset| !charset.is_empty());
     let content_types = ContentTypes::new(config.mime_types.clone(), charset)
-        .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
+        .map_err(|error| Unusable(format!("cannot serve {}: {error}", root.path().display())))?;
     let rules = SiteRules::open(config, shared).map_err(|problems| Unusable(problems.join("; ")))?;
     let fields = field_lines(config);
     let mut file_fields = fields.to_vec();

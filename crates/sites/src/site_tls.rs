@@ -96,7 +96,10 @@ pub fn check_certificates(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
         if let Err(problem) = LoadedCertificate::from_files(chain, key, &provider) {
             let is_of_key = site.tls.key.is_some() && problem.file == *key;
             let name = if is_of_key { "key" } else { "certificate" };
-            problems.push(places.problem_in_site(position, name, format!("'{name}': {problem}")));
+            let has_no_key = site.tls.key.is_none() && problem.message.starts_with("holds no private key");
+            let advice = if has_no_key { "; name the file of the key with 'key'" } else { "" };
+            let message = format!("'{name}': {problem}{advice}");
+            problems.push(places.problem_in_site(position, name, message));
         }
     }
     for (position, site) in config.sites.iter().enumerate() {
@@ -120,9 +123,16 @@ pub fn log_notices(error_log: &ErrorLog, notices: Vec<Notice>) {
     }
 }
 
+/// What messages call a site.
+fn label(site: &SiteConfig) -> String {
+    let root = || site.root.as_ref().map(|root| root.display().to_string());
+    let address = || site.listen.first().map(ListenAddress::to_string);
+    site.hosts.first().cloned().or_else(root).or_else(address).unwrap_or_default()
+}
+
 fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
     SiteSettings {
-        label: site.hosts.first().cloned().unwrap_or_else(|| site.root.display().to_string()),
+        label: label(site),
         hosts: site.hosts.clone(),
         on_demand: site.tls.on_demand,
         certificates: match site.tls.on_demand {

@@ -10,7 +10,7 @@ use touchstone_handler::handler::Interface;
 use touchstone_handler::webdav_counts::Name;
 use touchstone_webdav::{DavMethod, Settings, WebDav, problem_of_state};
 
-use crate::file_access::{existing, may, symlink_policy};
+use crate::file_access::{NO_ROOT, existing, may, symlink_policy};
 use crate::services::Services;
 
 /// Opens the files of a route. The error states the fault, with the name of the key.
@@ -26,7 +26,7 @@ pub fn open(
         ContentTypes::new(files.mime_types.clone(), charset).map_err(|error| format!("'webdav': {error}"))?;
     let settings = Settings {
         name: Name { site: site_name(site), route: route_name(&site.routes, route) },
-        root: files.root,
+        root: files.root.ok_or(NO_ROOT)?,
         mount: if route.alias.is_some() { route.path.clone().into_bytes() } else { b"/".to_vec() },
         symlinks: symlink_policy(files.symlinks),
         hidden_files: files.hidden_files,
@@ -71,11 +71,9 @@ fn shares_paths(route: &RouteConfig, site: &SiteConfig) -> bool {
 pub fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, String)> {
     let Some(webdav) = &route.webdav else { return Vec::new() };
     let mut problems = Vec::new();
-    let root = route.files_of(site).root;
-    if !root.is_dir() {
-        // Another check reports it.
-        return problems;
-    }
+    let root = route.files_of(site).root.filter(|root| root.is_dir());
+    // Another check reports a missing directory.
+    let Some(root) = root else { return problems };
     if let Some(problem) = problem_of_state(&webdav.state, &root) {
         problems.push(("state", problem));
     } else if webdav.allowed().iter().any(|method| method.writes()) {
@@ -105,7 +103,7 @@ mod tests {
         let shares = |others: &[&str], own: RouteConfig| {
             let mut routes: Vec<RouteConfig> = others.iter().map(|path| route(path)).collect();
             routes.push(own);
-            let site = SiteConfig { routes, ..SiteConfig::new("/".into(), Vec::new()) };
+            let site = SiteConfig { routes, ..SiteConfig::new(Some("/".into()), Vec::new()) };
             shares_paths(site.routes.last().unwrap(), &site)
         };
         assert!(!shares(&[], route("/dav/")));

@@ -155,6 +155,11 @@ impl RouteConfig {
             || self.python.is_some()
     }
 
+    /// The directory in which whole paths are looked up: its own, or that of its site.
+    pub fn root_in<'r>(&'r self, site: &'r SiteConfig) -> Option<&'r PathBuf> {
+        self.root.as_ref().or(site.root.as_ref())
+    }
+
     /// Whether its files are served differently from those of the site.
     pub fn has_own_files(&self) -> bool {
         self.root.is_some()
@@ -198,7 +203,7 @@ impl RouteConfig {
         let fallback = if self.alias.is_some() { String::new() } else { site.fallback.clone() };
         let fallback = or(&self.fallback, &fallback);
         SiteConfig {
-            root: self.alias.as_ref().or(self.root.as_ref()).unwrap_or(&site.root).clone(),
+            root: self.alias.as_ref().or(self.root_in(site)).cloned(),
             includes: self.includes.clone().or(site.includes.clone()),
             index: if self.index.is_empty() { site.index.clone() } else { self.index.clone() },
             listing: self.listing.unwrap_or(site.listing),

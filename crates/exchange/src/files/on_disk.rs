@@ -55,7 +55,7 @@ pub async fn answer(
 /// The site that a path of the disk is in, and the path below its root.
 fn place_of(snapshot: &Snapshot, site: usize, path: &Path) -> Option<(usize, Vec<u8>)> {
     snapshot.sites[site].plugin_directories.clone().find_map(|place| {
-        let below = path.strip_prefix(&snapshot.sites[place].config.root).ok()?;
+        let below = path.strip_prefix(snapshot.sites[place].config.root.as_ref()?).ok()?;
         // A slash at the end marks a directory, and is not part of the path for the file library.
         let slash: &[u8] = if path.as_os_str().as_bytes().ends_with(b"/") { b"/" } else { b"" };
         let below = [b"/", below.as_os_str().as_bytes(), slash].concat();

@@ -126,7 +126,8 @@ pub struct Root {
     policy: SymlinkPolicy,
     /// The kernel has openat2 (Linux 5.6), and no seccomp filter forbids it, as in old container runtimes.
     openat2_works: bool,
-    directory: RwLock<Arc<Directory>>,
+    /// `None`: there are no files.
+    directory: RwLock<Option<Arc<Directory>>>,
 }
 
 /// The directory to which the configured path led at the last check. The descriptor pins the inode, so no
@@ -152,8 +153,20 @@ impl Root {
         // EPERM from a seccomp filter.
         let openat2_works =
             fs::openat2(&directory.descriptor, ".", PIN, Mode::empty(), ResolveFlags::BENEATH).is_ok();
-        let directory = RwLock::new(Arc::new(directory));
+        let directory = RwLock::new(Some(Arc::new(directory)));
         Ok(Root { path, mount: b"/".as_slice().into(), policy, openat2_works, directory })
+    }
+
+    /// A root without files: every path is [`Refused::NotFound`]. Nothing is below its
+    /// [`path`](Root::path), which is not a directory.
+    pub fn without_files() -> Root {
+        Root {
+            path: PathBuf::from("/dev/null"),
+            mount: b"/".as_slice().into(),
+            policy: SymlinkPolicy::Inside,
+            openat2_works: false,
+            directory: RwLock::new(None),
+        }
     }
 
     /// Uses the directory only for the paths below `mount`: with `/downloads/`, the path `/downloads/a.zip`
@@ -193,15 +206,17 @@ impl Root {
     /// The path does not exist at the moment, for example during a deployment that removes one link before it
     /// creates the next. The old directory stays the root.
     pub fn refresh(&self) -> io::Result<bool> {
+        let Ok(directory) = self.directory() else { return Ok(false) };
         let found = fs::stat(&self.path)?;
-        if self.directory().is(&found) {
+        if directory.is(&found) {
             return Ok(false);
         }
         let directory = Directory::open(&self.path)?;
         let mut current = self.directory.write().unwrap_or_else(PoisonError::into_inner);
-        let changed = (current.inode, current.device) != (directory.inode, directory.device);
+        let identity = |directory: &Directory| (directory.inode, directory.device);
+        let changed = current.as_deref().map(identity) != Some(identity(&directory));
         if changed {
-            *current = Arc::new(directory);
+            *current = Some(Arc::new(directory));
         }
         Ok(changed)
     }
@@ -213,7 +228,7 @@ impl Root {
     /// See [`Refused`]. A path with `..` is forbidden under every policy.
     pub fn open(&self, path: &[u8]) -> Result<Opened, Refused> {
         let name = self.name_of(path)?;
-        let directory = self.directory();
+        let directory = self.directory()?;
         let (pinned, followed_links) = self.pin_noting_links(&directory, name)?;
         let facts = FileFacts::of(&pinned)?;
         let descriptor = match facts.kind {
@@ -230,7 +245,7 @@ impl Root {
     /// See [`Refused`].
     pub fn facts(&self, path: &[u8]) -> Result<FileFacts, Refused> {
         let name = self.name_of(path)?;
-        FileFacts::of(self.pin(&self.directory(), name)?)
+        FileFacts::of(self.pin(&*self.directory()?, name)?)
     }
 
     /// The name below the directory.
@@ -238,8 +253,9 @@ impl Root {
         below_root(path.strip_prefix(&*self.mount).ok_or(Refused::NotFound)?)
     }
 
-    fn directory(&self) -> Arc<Directory> {
-        Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
+    fn directory(&self) -> Result<Arc<Directory>, Refused> {
+        let directory = self.directory.read().unwrap_or_else(PoisonError::into_inner);
+        directory.as_ref().map(Arc::clone).ok_or(Refused::NotFound)
     }
 
     /// Pins `name` according to the policy, and returns whether links were followed.

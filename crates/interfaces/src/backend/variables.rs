@@ -9,7 +9,9 @@ use touchstone_route::TargetRequest;
 
 use super::script::Script;
 use super::settings::{Paths, Settings};
-use crate::meta_variables::{MetaVariables, RequestFacts, VariableSink, ZeroByte, write_variables};
+use crate::meta_variables::{
+    MetaVariables, RequestFacts, VariableSink, ZeroByte, some_directory, write_variables,
+};
 
 /// The variables of a request for a program.
 pub struct ProgramVariables<'a> {
@@ -105,7 +107,7 @@ impl<'a> ProgramVariables<'a> {
             script_name: &self.script.name,
             path_info: self.script.path_info,
             query: self.query.as_deref().or(self.facts.query),
-            document_root: Some(&self.settings.document_root),
+            document_root: some_directory(&self.settings.document_root),
             script_filename: self.file.as_deref(),
             content_length: (self.head.body != RequestBody::None).then_some(self.body_bytes),
             pass_authorization: self.settings.pass_authorization,

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use touchstone_config::{ConfigProblem, explain};
+use touchstone_config::{ConfigProblem, explain, unreached_routes};
 use touchstone_sites::checks::check_all;
 use touchstone_sites::site_tls::records_to_set;
 
@@ -59,6 +59,8 @@ fn check(path: &Path, as_json: bool) -> Exit {
                 .conflicts
                 .iter()
                 .for_each(|conflict| print_line(std::io::stderr(), &format!("note: {conflict}")));
+            let unreached = unreached_routes(&opened.effective.config, &opened.effective.places);
+            unreached.iter().for_each(|notice| print_line(std::io::stderr(), &format!("note: {notice}")));
             (problems, Some(opened))
         }
         Err(problems) => (problems, None),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use touchstone_config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, ListenAddress, LogDestination,
-    accelerate, parse, quick,
+    accelerate, parse, quick, unreached_routes,
 };
 use touchstone_import::toml_text::toml_string;
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
@@ -173,6 +173,9 @@ fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config,
     if let Some(destination) = arguments.error_log {
         config.error_log.destination = log_destination(destination);
     }
+    for notice in unreached_routes(&config, &places) {
+        eprintln!("touchstone serve: note: {notice}");
+    }
     let problems = check_machine(&config, &places);
     if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
@@ -235,18 +238,18 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
     Ok(config)
 }
 
-/// The configuration of one Java application. Nothing is served from the root: the route handles every path.
+/// The configuration of one Java application. The site has no files: the route handles every path.
 fn application(path: &Path, listen: ListenAddress) -> String {
     let (app, listen) = (toml_string(&path.to_string_lossy()), toml_string(&listen.to_string()));
     format!(
-        "[[site]]\nlisten = [{listen}]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+        "[[site]]\nlisten = [{listen}]\n\n\
          [[site.route]]\npath = \"/\"\n\
          servlet = {{ app = {app} }}\n"
     )
 }
 
-/// The configuration of one WebAssembly component. Nothing is served from the root, as above. Compiled code
-/// is stored in the user's own cache.
+/// The configuration of one WebAssembly component, without files as above. Compiled code is stored in the
+/// user's own cache.
 fn component(path: &Path, listen: ListenAddress) -> String {
     let (component, listen) = (toml_string(&path.to_string_lossy()), toml_string(&listen.to_string()));
     let directory = |name: &str, below: &str| {
@@ -257,20 +260,19 @@ fn component(path: &Path, listen: ListenAddress) -> String {
         .or_else(|| directory("HOME", ".cache/touchstone/wasm"))
         .map(|directory| format!(", compiled = {}", toml_string(&directory.to_string_lossy())));
     format!(
-        "[[site]]\nlisten = [{listen}]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+        "[[site]]\nlisten = [{listen}]\n\n\
          [[site.route]]\npath = \"/\"\n\
          wasm = {{ component = {component}{} }}\n",
         compiled.unwrap_or_default()
     )
 }
 
-/// The configuration of one Python application. Nothing is served from the root: the route handles every
-/// path.
+/// The configuration of one Python application, without files as above.
 fn python_application(app: &str, directory: &Path, listen: ListenAddress) -> String {
     let (app, directory) = (toml_string(app), toml_string(&directory.to_string_lossy()));
     let listen = toml_string(&listen.to_string());
     format!(
-        "[[site]]\nlisten = [{listen}]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+        "[[site]]\nlisten = [{listen}]\n\n\
          [[site.route]]\npath = \"/\"\n\
          python = {{ app = {app}, directory = {directory} }}\n"
     )

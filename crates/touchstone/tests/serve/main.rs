@@ -53,3 +53,4 @@ mod unix_sockets;
 mod upgrade;
 mod variables;
 mod webdav;
+mod without_files;

@@ -81,9 +81,8 @@ fn site(text: &mut String, answers: &Answers) {
                 toml_string(&answers.root)
             );
         }
-        _ => {
-            text.push_str("# Nothing is served from here: the route below takes every path.\nroot = \"/\"\n")
-        }
+        // The route below takes every path, so the site needs no directory of files.
+        Kind::Proxy | Kind::Accelerate | Kind::Servlet => {}
     }
 }
 
@@ -155,7 +154,7 @@ fn redirect(text: &mut String, answers: &Answers) {
     text.push_str("\n# Plain HTTP is redirected to HTTPS.\n[[site]]\n");
     hosts(text, answers);
     let _ = writeln!(text, "listen = [\"{}:80\"]", bracketed(answers));
-    text.push_str("root = \"/\"\n\n[[site.route]]\npath = \"/\"\n");
+    text.push_str("\n[[site.route]]\npath = \"/\"\n");
     text.push_str("redirect = { to = \"https://$host$path\", status = 308 }\n");
 }
 
