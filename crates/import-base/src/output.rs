@@ -126,6 +126,16 @@ impl Section {
         other.conditions.iter().for_each(|condition| self.and_when(condition));
     }
 
+    /// Takes over the conditions of another section.
+    pub fn take_conditions(&mut self, other: &Section) {
+        other.conditions.iter().for_each(|condition| self.and_when(condition));
+    }
+
+    /// Removes all subsections.
+    pub fn remove_sections(&mut self) {
+        self.below.clear();
+    }
+
     /// Whether it has only comments.
     pub fn is_empty(&self) -> bool {
         self.below.is_empty()
@@ -146,6 +156,48 @@ impl Section {
         self.conditions.clear();
         self.below.clear();
         self
+    }
+
+    /// Gives a site without `root` an empty directory if one of its routes serves files.
+    pub fn complete_root(&mut self) {
+        let routes = || self.below.iter().filter(|route| route.header == "[[site.route]]");
+        // Routes after one for all requests have none.
+        let last = routes().position(Section::answers_everything).unwrap_or(usize::MAX);
+        let needs_it = routes().next().is_none()
+            || ["fallback", "error_pages"].iter().any(|key| self.has(key) || self.has_entries(key))
+            || routes().take(last.saturating_add(1)).any(Section::serves_files);
+        if !self.has("root") && needs_it {
+            self.note("There is no directory of files here, but routes need one: create an empty one.");
+            self.key("root", toml_string("/var/empty"));
+        }
+    }
+
+    /// Whether a route is for all requests, and answers them itself.
+    fn answers_everything(&self) -> bool {
+        let conditions =
+            ["pattern", "suffixes", "methods", "request_headers", "when", "try_files", "rewrite"];
+        self.value("path").is_none_or(|path| path == "\"/\"")
+            && self.conditions.is_empty()
+            && !conditions.iter().any(|key| self.has(key) || self.has_entries(key))
+            && !self.serves_files()
+    }
+
+    /// Whether a route needs the directory of its site.
+    fn serves_files(&self) -> bool {
+        if self.has("root") || self.has("alias") {
+            return false;
+        }
+        let has = |key: &str| {
+            let header = format!("[site.route.{key}]");
+            self.has(key) || self.has_entries(key) || self.has_section(&header)
+        };
+        let needs_files = ["try_files", "fallback", "error_pages", "cgi", "nsapi", "webdav", "php"];
+        let answers = ["redirect", "rewrite", "respond", "proxy", "scgi", "uwsgi", "ajp"];
+        let denies = |network: &str| self.value("deny").is_some_and(|list| list.contains(network));
+        let refuses = EVERY_CLIENT.into_iter().all(|network| denies(&format!("\"{network}\"")))
+            && !has("allow")
+            && !has("satisfy");
+        needs_files.into_iter().any(has) || !(answers.into_iter().any(has) || refuses)
     }
 
     /// Changes the header.

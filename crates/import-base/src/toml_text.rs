@@ -19,6 +19,29 @@ pub fn toml_string(text: &str) -> String {
     written
 }
 
+/// The text of a basic string as [`toml_string`] writes it; `None`: it is another value.
+pub fn text_of(value: &str) -> Option<String> {
+    let mut rest = value.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut text = String::new();
+    while let Some(character) = rest.next() {
+        text.push(match character {
+            '"' => return None,
+            '\\' => match rest.next()? {
+                'n' => '\n',
+                't' => '\t',
+                'u' => {
+                    let digits: String = rest.by_ref().take(4).collect();
+                    char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?
+                }
+                other @ ('"' | '\\') => other,
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(text)
+}
+
 /// Checks the text of a target with variables: what stands outside its variables is a part of a URL.
 ///
 /// # Errors
@@ -68,6 +91,7 @@ mod tests {
         fn text_is_read_as_it_was(text in any::<String>()) {
             let table: toml::Table = format!("a = {}", toml_string(&text)).parse().unwrap();
             prop_assert_eq!(table["a"].as_str(), Some(text.as_str()));
+            prop_assert_eq!(text_of(&toml_string(&text)), Some(text));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::access;
 use super::area::{Area, is};
 use super::environment::Environment;
+use super::origin::{Backend, PathForOrigin, Reverse};
 use super::rewrite::{self, Missing};
 use super::variant::suffixes_of;
 use crate::account::Account;
@@ -12,20 +13,6 @@ use crate::directive::Directive;
 use crate::files::is_file;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
-
-/// The target of a `ProxyPass`.
-pub struct Backend<'d> {
-    /// The path, with a slash at its end.
-    pub path: String,
-    /// The origins.
-    pub origins: Vec<String>,
-    /// The origin gets the path unchanged.
-    pub keeps_path: bool,
-    /// The time limit in seconds.
-    pub timeout: Option<u64>,
-    /// The directives that set it.
-    pub lines: Vec<&'d Directive>,
-}
 
 /// What runs PHP scripts.
 pub struct Php<'d> {
@@ -56,8 +43,10 @@ impl Php<'_> {
 /// What is known about an area besides its sections.
 #[derive(Clone, Copy)]
 pub struct Answer<'a, 'd> {
-    /// The `ProxyPass` with this path.
+    /// The `ProxyPass` for this path.
     pub proxy: Option<&'a Backend<'d>>,
+    /// What becomes of origins' addresses in their answers.
+    pub reverse: &'a Reverse<'d>,
     /// The `ScriptAlias` with this path: the directory of programs.
     pub programs: Option<&'d Directive>,
     /// The `Alias` with this path.
@@ -85,7 +74,7 @@ pub fn write(
     }
     fields(area, route, account);
     if let Some(backend) = answer.proxy {
-        return proxy(area, backend, route, account);
+        return proxy(area, backend, answer.reverse, route, account);
     }
     if let Some(programs) = answer.programs {
         account.translated(programs, route);
@@ -408,18 +397,36 @@ fn files(area: &Area<'_>, route: &mut Section, account: &mut Account) {
 }
 
 /// `ProxyPass`
-fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &mut Account) {
+fn proxy(
+    area: &Area<'_>,
+    backend: &Backend<'_>,
+    reverse: &Reverse<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) {
     let mut table = Section::new("[site.route.proxy]");
     let mut forward = Section::new("[site.route.proxy.forward]");
     backend.lines.iter().for_each(|line| account.translated(line, &mut table));
-    match backend.origins.as_slice() {
+    let (base, path) = backend.path_for_origin(&area.path);
+    let origins: Vec<String> = backend.origins.iter().map(|origin| format!("{origin}{base}")).collect();
+    match origins.as_slice() {
         [one] => table.key("to", toml_string(one)),
         several => table.key("to", toml_strings(several)),
     }
-    let prefix = area.path.trim_end_matches('/');
-    if !backend.keeps_path && !prefix.is_empty() {
-        table.key("strip_prefix", toml_string(prefix));
+    match path {
+        PathForOrigin::Unchanged => {}
+        PathForOrigin::Stripped(prefix) => table.key("strip_prefix", toml_string(&prefix)),
+        // The groups of the expression would be in the place of the rest of the path.
+        PathForOrigin::Written(_) if route.has("pattern") => {
+            if let Some(line) = backend.lines.first() {
+                let advice = "write 'path' of 'proxy' for the requests of this expression; they are refused";
+                account.problem(line, route, advice);
+            }
+            return route.key("respond", "{ status = 403 }");
+        }
+        PathForOrigin::Written(path) => table.key("path", toml_string(&path)),
     }
+    reverse.write(&mut table, account);
     let keeps_host =
         area.one("ProxyPreserveHost").is_some_and(|one| one.argument(0).eq_ignore_ascii_case("on"));
     match area.one("ProxyPreserveHost") {

@@ -923,7 +923,7 @@ fn action(
         }
     }
     if flag(&["P", "proxy"]).is_some() {
-        return proxy(to, route);
+        return proxy(to, flags, context, route);
     }
     let to = template(&target(to, base), flags, context)?;
     check_target(&to)?;
@@ -951,16 +951,25 @@ fn check_target(to: &str) -> Result<(), String> {
 }
 
 /// `http://127.0.0.1:3000/$1 [P]`
-fn proxy(to: &str, route: &mut Section) -> Result<(), String> {
+fn proxy(to: &str, flags: &[String], context: &Context<'_>, route: &mut Section) -> Result<(), String> {
     let begin = to.find("://").ok_or("an origin is a URL")? + 3;
     let path = to[begin..].find('/').map_or("", |at| &to[begin + at..]);
     let origin = &to[..to.len() - path.len()];
-    let keeps_path = matches!(path, "" | "/$1" | "$1" | "/%{REQUEST_URI}" | "%{REQUEST_URI}");
-    if origin.contains(['$', '%']) || !keeps_path {
-        return Err("an origin is an address without variables, and gets the path as it is".to_string());
+    if origin.contains(['$', '%']) {
+        return Err("an origin is an address without variables".to_string());
     }
     let mut table = Section::new("[site.route.proxy]");
     table.key("to", toml_string(origin));
+    let is_whole = matches!(path, "" | "/%{REQUEST_URI}" | "%{REQUEST_URI}");
+    let is_group = path == "/$1" && route.has_value("pattern", &toml_string("/(.*)"));
+    if !is_whole && !is_group {
+        let path = template(path, flags, context)?;
+        check_target(&path)?;
+        if !route.has("pattern") && path.contains("${") {
+            return Err("the rule has no groups".to_string());
+        }
+        table.key("path", toml_string(&path));
+    }
     route.push(table);
     Ok(())
 }

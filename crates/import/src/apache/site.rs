@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::access;
-use super::answer::{self, Answer, Backend, Php, is_of_hidden_names};
+use super::answer::{self, Answer, Php, is_of_hidden_names};
 use super::area::{Area, Mount, is, name};
 use super::environment::Environment;
+use super::guard::{guarded, proxies_of, restrict_origins};
+use super::origin::{Backend, Reverse, backends, covering};
 use super::read::HTACCESS;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
@@ -41,7 +43,7 @@ impl<'d> Host<'d> {
     }
 
     /// The sections with a name, in the host and outside.
-    fn sections(&self) -> Vec<&'d Directive> {
+    pub(super) fn sections(&self) -> Vec<&'d Directive> {
         self.outside.iter().copied().chain(self.block).filter(|one| one.block.is_some()).collect()
     }
 }
@@ -55,15 +57,10 @@ pub fn fill<'d>(
     account: &mut Account,
 ) {
     let root = host.one("DocumentRoot");
-    match root {
-        Some(root) => {
-            account.translated(root, section);
-            section.key("root", toml_string(root.argument(0)));
-        }
-        None => {
-            section.note("Each site needs a directory. This site serves no files: create an empty one.");
-            section.key("root", toml_string("/var/empty"));
-        }
+    // Without one it is written last, if the routes need it.
+    if let Some(root) = root {
+        account.translated(root, section);
+        section.key("root", toml_string(root.argument(0)));
     }
     section.note("The directives of .htaccess files are in the routes.");
     section.key("htaccess", toml_string("ignore"));
@@ -76,6 +73,7 @@ pub fn fill<'d>(
     let mut scope = host.sections();
     scope.push(whole);
     let backends = backends(host, section, account);
+    let reverse = Reverse::of(host, &backends, section, account);
     let php = php(host, &scope);
     site_keys(host, &scope, section, account);
     let mut routes = Vec::new();
@@ -92,6 +90,7 @@ pub fn fill<'d>(
     for path in paths(&mounts, &scope, &backends) {
         let mut area = Area::new(&path, &mounts, &scope);
         area.sections.insert(0, whole);
+        add_proxies(&mut area, &backends, &scope);
         let (mut missing, mut origin) = (of_server.missing.clone(), of_server.missing_origin.clone());
         let mut missing_if = of_server.missing_if.clone();
         let rules = area
@@ -125,7 +124,8 @@ pub fn fill<'d>(
         let alias_at =
             |list: &[&'d Directive]| list.iter().copied().find(|one| with_slash(one.argument(0)) == path);
         let answer = Answer {
-            proxy: backends.iter().find(|backend| backend.path == path && !backend.origins.is_empty()),
+            proxy: covering(&backends, &path),
+            reverse: &reverse,
             programs: alias_at(&programs),
             alias: alias_at(&aliases),
             php: php.as_ref().filter(|_| area.directory.is_some()),
@@ -133,17 +133,29 @@ pub fn fill<'d>(
             missing_origin: origin.as_deref(),
             missing_if: &missing_if,
         };
-        if answer.alias.is_none() && answer.programs.is_none() && is_location(&scope, &path) {
-            // `<Location /a>` is for `/a`, too.
-            let exact = path.trim_end_matches('/').to_string();
-            let exact =
-                Area { path: exact, directory: area.directory.clone(), sections: area.sections.clone() };
+        // `<Location /a>` and `ProxyPass /a` are for `/a`, too.
+        let exact = path.trim_end_matches('/').to_string();
+        let is_exact = is_location(&scope, &path) || backends.iter().any(|backend| backend.named == exact);
+        if answer.alias.is_none() && answer.programs.is_none() && is_exact && !exact.is_empty() {
+            let answer = Answer { proxy: covering(&backends, &exact), ..answer };
+            let (directory, sections) = (area.directory.clone(), area.sections.clone());
+            let exact = Area { path: exact, directory, sections };
             routes_of_areas.extend(area_routes(&exact, &answer, &around, account, &mut notes));
         }
         routes_of_areas.extend(area_routes(&area, &answer, &around, account, &mut notes));
     }
     section.take_notes(notes);
+    let mut routes = guarded(routes, &routes_of_areas);
+    restrict_origins(&mut routes, &scope, &environment, account);
     routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
+    section.complete_root();
+}
+
+/// Adds the `<Proxy>` sections of the area's origin: those for paths count after them.
+fn add_proxies<'d>(area: &mut Area<'d>, backends: &[Backend<'d>], scope: &[&'d Directive]) {
+    let Some(backend) = covering(backends, &area.path) else { return };
+    let at = area.sections.iter().position(|one| is(one, "Location")).unwrap_or(area.sections.len());
+    area.sections.splice(at..at, proxies_of(backend, scope));
 }
 
 /// What the routes of all areas of a host share.
@@ -308,111 +320,8 @@ fn mount(path: &str, directory: &str) -> Mount {
     Mount { path: with_slash(path), directory: directory.trim_end_matches('/').to_string() }
 }
 
-fn with_slash(path: &str) -> String {
+pub(super) fn with_slash(path: &str) -> String {
     format!("{}/", path.trim_end_matches('/'))
-}
-
-/// `ProxyPass PATH URL`, and `<Proxy balancer://NAME>`.
-fn backends<'d>(host: &Host<'d>, section: &mut Section, account: &mut Account) -> Vec<Backend<'d>> {
-    let mut found: Vec<Backend<'d>> = Vec::new();
-    let in_locations = host.sections().into_iter().filter(|one| is(one, "Location"));
-    let in_locations = in_locations.flat_map(|location| {
-        let inside = location.inside().iter().filter(|one| is(one, "ProxyPass"));
-        inside.map(move |one| (one, name(location), one.arguments.as_slice()))
-    });
-    let all = host
-        .all("ProxyPass")
-        .into_iter()
-        .map(|one| (one, one.argument(0), one.arguments.get(1..).unwrap_or_default()));
-    for (line, path, rest) in all.chain(in_locations) {
-        let url = rest.first().map_or("", String::as_str);
-        let path = with_slash(path);
-        if found.iter().any(|backend| backend.path == path) {
-            continue;
-        }
-        if url == "!" {
-            section.note(line.to_string());
-            account.translated(line, &mut Section::default());
-            // The area is served from files.
-            found.push(Backend {
-                path,
-                origins: Vec::new(),
-                keeps_path: true,
-                timeout: None,
-                lines: vec![line],
-            });
-            continue;
-        }
-        match backend(host, line, path, url, rest) {
-            Ok(backend) => found.push(backend),
-            Err(advice) => account.problem(line, section, &advice),
-        }
-    }
-    found
-}
-
-fn backend<'d>(
-    host: &Host<'d>,
-    line: &'d Directive,
-    path: String,
-    url: &str,
-    rest: &[String],
-) -> Result<Backend<'d>, String> {
-    let mut lines = vec![line];
-    let value = |name: &str| rest.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-    let timeout = value("timeout").and_then(|time| time.parse().ok());
-    // `unix:/run/app.sock|http://localhost/path`
-    if let Some((socket, behind)) = url.strip_prefix("unix:").and_then(|rest| rest.split_once('|')) {
-        let base =
-            behind.strip_prefix("http://").map(|behind| behind.find('/').map_or("", |at| &behind[at..]));
-        let base =
-            base.ok_or("a program behind a socket has the route key of its protocol (docs/routes.md)")?;
-        let keeps_path = base.trim_end_matches('/') == path.trim_end_matches('/');
-        if !keeps_path && !base.trim_end_matches('/').is_empty() {
-            return Err("the path behind a socket is that of the request, or '/'".to_string());
-        }
-        let origins = vec![format!("unix:{socket}")];
-        return Ok(Backend { path, origins, keeps_path, timeout, lines });
-    }
-    let (scheme, behind) = url.split_once("://").ok_or("an origin is a URL")?;
-    let (origins, base) = match scheme {
-        "balancer" => {
-            let (name, base) = behind.split_once('/').map_or((behind, ""), |(name, base)| (name, base));
-            let named = format!("balancer://{name}");
-            let group = host
-                .sections()
-                .into_iter()
-                .find(|one| is(one, "Proxy") && one.argument(0).trim_end_matches('/') == named);
-            let group = group.ok_or("its <Proxy balancer://...> is missing")?;
-            lines.push(group);
-            let members: Vec<&'d Directive> =
-                group.inside().iter().filter(|one| is(one, "BalancerMember")).collect();
-            lines.extend(&members);
-            (members.iter().map(|one| one.argument(0).to_string()).collect(), format!("/{base}"))
-        }
-        "http" | "https" | "h2" | "h2c" => {
-            let at = behind.find('/').unwrap_or(behind.len());
-            (vec![format!("{scheme}://{}", &behind[..at])], behind[at..].to_string())
-        }
-        "unix" => return Err("write the socket as 'to = \"unix:/path\"' of 'proxy'".to_string()),
-        "ws" | "wss" => return Err("WebSocket passes with 'proxy' of the same path".to_string()),
-        other => return Err(format!("for '{other}' use the route key of that name: see docs/routes.md")),
-    };
-    if url.contains(['$', '%']) {
-        return Err("an origin is an address without variables".to_string());
-    }
-    let base = base.trim_end_matches('/');
-    let origins: Vec<String> = origins
-        .iter()
-        .map(|origin| origin.trim_end_matches('/').replace("h2c://", "http://").replace("h2://", "https://"))
-        .collect();
-    // If both paths are equal, the origin gets the path unchanged.
-    let keeps_path = base == path.trim_end_matches('/');
-    let origins = match keeps_path {
-        true => origins,
-        false => origins.iter().map(|origin| format!("{origin}{base}")).collect(),
-    };
-    Ok(Backend { path, origins, keeps_path, timeout, lines })
 }
 
 /// Finds what runs PHP: a handler for php-fpm, or Apache's module.
@@ -523,6 +432,9 @@ const KNOWN: &[&str] = &[
     "alias",
     "scriptalias",
     "proxypass",
+    "proxypassreverse",
+    "proxypassreversecookiepath",
+    "proxypassreversecookiedomain",
     "errordocument",
     "addtype",
     "adddefaultcharset",
@@ -706,9 +618,6 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
             continue;
         }
         let advice = match name.as_str() {
-            "proxypassreverse" | "proxypassreversecookiepath" | "proxypassreversecookiedomain" => {
-                "'rewrite_location', 'cookie_paths' and 'cookie_domains' of 'proxy' (docs/proxy.md)"
-            }
             "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
                 "see 'settings' of 'php', or the settings of the php-fpm (docs/php.md)"
             }

@@ -309,6 +309,11 @@ mod tests {
         "DirectoryIndex index.php index.html",
         "ProxyPass /api/ http://b:1/c/",
         "ProxyPass / !",
+        "ProxyPass /e http://b:1/",
+        "ProxyPassReverse /e http://b:1/",
+        "<Location /e/f>\nRequire ip 10.1\n</Location>",
+        "<Proxy *>\nRequire ip 10.2\n</Proxy>",
+        "RewriteRule ^/g/(.*)$ http://b:1/h/$1 [P]",
         "ProxyPreserveHost On",
         "Redirect 301 /o /n",
         "RewriteEngine On",
@@ -369,6 +374,77 @@ mod tests {
         ] {
             assert!(lines.iter().any(|written| written == line), "{line}\n{}", lines.join("\n"));
         }
+    }
+
+    /// The text of each route, with its subsections.
+    fn routes(text: &str) -> Vec<String> {
+        let imported = translate(&parse("a.conf", text).unwrap());
+        assert!(imported.problems.is_empty(), "{:?}", imported.problems);
+        let (lines, _) = keys(text);
+        let written = lines.join("\n");
+        written.split("[[site.route]]\n").skip(1).map(str::to_string).collect()
+    }
+
+    #[test]
+    fn sections_of_origins_restrict_clients() {
+        let found = routes(
+            "<VirtualHost *:80>\n<Proxy *>\nRequire ip 10.0.0.0/8\n</Proxy>\n\
+             <Proxy http://other/*>\nRequire all denied\n</Proxy>\n\
+             ProxyPass /a http://127.0.0.1:3000\n<Location /a/open>\nRequire all granted\n</Location>\n\
+             ProxyPass /b http://other\n</VirtualHost>\n",
+        );
+        let of = |path: &str| {
+            let key = format!("path = \"{path}\"\n");
+            found.iter().find(|route| route.contains(&key)).unwrap_or_else(|| panic!("{path}: {found:?}"))
+        };
+        for path in ["/a", "/a/"] {
+            assert!(of(path).contains("allow = [\"10.0.0.0/8\"]"), "{}", of(path));
+        }
+        assert!(!of("/a/open/").contains("allow"), "{}", of("/a/open/"));
+        assert!(of("/a/open/").contains("proxy"), "{}", of("/a/open/"));
+        for path in ["/b", "/b/"] {
+            assert!(of(path).contains("status = 403"), "{}", of(path));
+        }
+    }
+
+    #[test]
+    fn rules_to_other_servers_keep_the_restrictions_of_paths() {
+        let found = routes(
+            "<VirtualHost *:80>\nRewriteEngine On\n\
+             RewriteRule ^/app/(.*)$ http://127.0.0.1:3001/v2/$1 [P,L]\n\
+             RewriteRule ^/(.*)$ http://127.0.0.1:3000/$1 [P,L]\n\
+             <Location /admin>\nRequire ip 10.0.0.0/8\n</Location>\n\
+             <LocationMatch ^/(metrics|debug)>\nRequire all denied\n</LocationMatch>\n\
+             <Proxy *>\nDeny from 192.0.2.0/24\n</Proxy>\n</VirtualHost>\n",
+        );
+        let open = found.iter().position(|route| {
+            route.contains("pattern = \"/(.*)\"")
+                && !route.contains("path = \"")
+                && !route.contains("when = ")
+        });
+        let open = open.unwrap_or_else(|| panic!("{found:#?}"));
+        let before = &found[..open];
+        assert!(found[open].contains("deny = [\"192.0.2.0/24\"]"), "{}", found[open]);
+        let admin = before.iter().filter(|route| route.contains("\"/admin/\"")).collect::<Vec<_>>();
+        assert!(admin.iter().any(|route| route.contains("allow = [\"10.0.0.0/8\"]")), "{admin:?}");
+        let refused = |route: &&String| route.contains("metrics|debug") && route.contains("status = 403");
+        assert!(before.iter().any(|route| refused(&route)), "{before:#?}");
+        let app = found.iter().find(|route| route.contains("\"/v2/${1}\""));
+        assert!(app.is_some_and(|route| route.contains("http://127.0.0.1:3001")), "{found:#?}");
+    }
+
+    #[test]
+    fn a_host_that_only_passes_requests_on_has_no_directory() {
+        let (lines, _) = keys(
+            "<VirtualHost *:80>\nProxyPass / http://127.0.0.1:3000/\n\
+             ProxyPassReverse / http://127.0.0.1:3000/\n</VirtualHost>\n",
+        );
+        assert!(!lines.iter().any(|line| line.starts_with("root")), "{lines:?}");
+        assert!(
+            lines.iter().any(|line| line == "location_prefixes = { \"http://127.0.0.1:3000/\" = \"/\" }")
+        );
+        let (lines, _) = keys("<VirtualHost *:80>\nAlias /a /srv/a\n</VirtualHost>\n");
+        assert!(lines.iter().any(|line| line == "root = \"/var/empty\""), "{lines:?}");
     }
 
     #[test]

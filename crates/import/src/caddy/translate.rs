@@ -273,6 +273,7 @@ fn site(
     section.take_notes(notes);
     others(block, &mut section, account);
     routes.into_iter().for_each(|route| section.push(route));
+    section.complete_root();
     section
 }
 
@@ -295,7 +296,7 @@ fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
             account.translated(root, section);
             match root.arguments.last().map_or(".", String::as_str) {
                 // Those of the routes are below.
-                path if path.contains('{') => section.key("root", toml_string("/var/empty")),
+                path if path.contains('{') => {}
                 path => section.key("root", toml_string(path)),
             }
         }
@@ -303,10 +304,8 @@ fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
             section.note("By default Caddy serves its working directory.");
             section.key("root", toml_string("."));
         }
-        None => {
-            section.note("Each site needs a directory. This site serves no files: create an empty one.");
-            section.key("root", toml_string("/var/empty"));
-        }
+        // It is written last, if the routes need one.
+        None => {}
     }
 }
 
@@ -470,7 +469,6 @@ fn redirects(hosts: &[(String, u16)], ports: Ports, text: &mut String) {
         if names.iter().all(|name| !name.is_empty()) {
             section.key("hosts", toml_strings(names));
         }
-        section.key("root", toml_string("/var/empty"));
         let mut route = Section::new("[[site.route]]");
         let shown = if port == 443 { String::new() } else { format!(":{port}") };
         let to = toml_string(&format!("https://$host{shown}$path"));

@@ -116,6 +116,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "resolver",
             "resolver_timeout",
             "proxy_socket_keepalive",
+            "proxy_ssl_server_name",
         ],
     ),
     ("media types follow from file suffixes", &["types", "default_type"]),
@@ -169,6 +170,8 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         }
         "limit_except" => "what it forbids is allowed until a route with 'methods' before this one",
         "if" | "set" => "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)",
+        "ssi" | "ssi_types" => "see 'includes' of a site or route (docs/includes.md)",
+        "proxy_cookie_flags" => "the application sets the flags of its cookies",
         _ => "it has no counterpart, or this command does not know it",
     };
     account.problem(directive, section, advice);

@@ -134,12 +134,13 @@ fn stripped_prefix<'l>(how: &Match, location: &'l Directive) -> Option<(&'l Dire
     let has_path = pass.argument(0).split_once("://").is_none_or(|(_, rest)| rest.contains('/'));
     let mut rewrites = block.iter().filter(|one| one.name == "rewrite");
     let (Some(rewrite), None, false) = (rewrites.next(), rewrites.next(), has_path) else { return None };
-    let text = rewrite.argument(0).strip_prefix('^')?.trim_end_matches('$');
+    // A dot of the expression is one of the path, because the location's prefix has it.
+    let text = rewrite.argument(0).strip_prefix('^')?.trim_end_matches('$').replace("\\.", ".");
     let begin = ["/(.*)", "(/.*)", "/?(.*)"].iter().find_map(|end| text.strip_suffix(end))?;
     let target = rewrite.argument(1);
     let is_rest = target == if text.ends_with("(/.*)") { "$1" } else { "/$1" };
     let is_within = !begin.is_empty()
-        && begin.chars().all(|c| c.is_ascii_alphanumeric() || "/_-".contains(c))
+        && begin.chars().all(|c| c.is_ascii_alphanumeric() || "/_-.".contains(c))
         && path.trim_end_matches('/').starts_with(begin);
     (is_rest && is_within && rewrite.argument(2) == "break").then(|| (rewrite, begin.to_string()))
 }
@@ -503,6 +504,11 @@ fn files(own: &Scope<'_>, how: &Match, site: &Site<'_>, route: &mut Section, acc
     if let Some(alias) = own.one("alias") {
         let directory = alias.argument(0);
         match directory.contains('$') {
+            true if root_of_groups(how, directory).is_some() => {
+                account.translated(alias, route);
+                let root = root_of_groups(how, directory).unwrap_or_default();
+                route.key("root", toml_string(if root.is_empty() { "/" } else { &root }));
+            }
             true => account.problem(alias, route, "a directory has no variables"),
             false if how.expression().is_some() => {
                 account.problem(
@@ -540,6 +546,28 @@ fn files(own: &Scope<'_>, how: &Match, site: &Site<'_>, route: &mut Section, acc
         account.translated(listing, route);
         route.key("listing", toml_string(if listing.argument(0) == "on" { "html" } else { "off" }));
     }
+}
+
+/// The directory below which an alias with groups is the path itself: `alias /srv/$1/$2` for the expression
+/// `^/(css|js)/(.*)$`.
+fn root_of_groups(how: &Match, alias: &str) -> Option<String> {
+    let (expression, _) = how.expression()?;
+    let mut rest = expression.strip_prefix('^')?.trim_end_matches('$');
+    let (mut path, mut groups) = (String::new(), 0);
+    while let Some(at) = rest.find('(') {
+        path.push_str(&rest[..at]);
+        let (inside, behind) = rest[at + 1..].split_once(')')?;
+        if inside.contains(['(', '?', '\\']) || behind.starts_with(['*', '+', '?', '{']) {
+            return None;
+        }
+        groups += 1;
+        path.push_str(&format!("${groups}"));
+        rest = behind;
+    }
+    path.push_str(rest);
+    let is_literal = path.chars().all(|c| c.is_ascii_alphanumeric() || "/_-$".contains(c));
+    let root = alias.strip_suffix(&path).filter(|root| !root.contains('$'))?;
+    (is_literal && groups > 0 && path.starts_with('/')).then(|| root.to_string())
 }
 
 /// The arguments of a `try_files`. Those that begin with the first group of the location's expression get a
@@ -953,6 +981,12 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
                 account.unneeded(directive, table, "origins get the host that the client asked for");
             }
             ("host", "$proxy_host") => account.translated(directive, table),
+            ("host", text) if is_host_of_origin(scope, text) => account.translated(directive, table),
+            ("host", text) if !text.contains('$') => {
+                let advice = "an origin gets the host that the client asked for, or with 'host = \"origin\"' \
+                              that of its address: write this name in 'to'";
+                account.problem(directive, table, advice);
+            }
             (
                 "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host"
                 | "x-forwarded-port" | "x-forwarded-server" | "x-forwarded-ssl" | "x-scheme" | "forwarded",
@@ -999,6 +1033,13 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
     if !forward.is_empty() {
         table.push(forward);
     }
+}
+
+/// Whether this is the host in the address of the origin.
+fn is_host_of_origin(scope: &Scope<'_>, host: &str) -> bool {
+    let address = scope.one("proxy_pass").and_then(|pass| pass.argument(0).split_once("://"));
+    let authority = address.map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
 /// A field with variables.

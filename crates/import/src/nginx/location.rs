@@ -109,6 +109,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
         (None, None) => {}
     }
     routes.into_iter().for_each(|route| section.push(route));
+    section.complete_root();
 }
 
 /// An expression in a location counts only where the location's prefix is the longest that fits.
@@ -209,15 +210,10 @@ fn directive_below(directive: &mut Directive, outer: &Match, inner: &Match) {
 }
 
 fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
-    match site.root() {
-        Some(root) => {
-            account.translated(root, section);
-            section.key("root", toml_string(root.argument(0)));
-        }
-        None => {
-            section.note("Each site needs a directory. This site serves no files: create an empty one.");
-            section.key("root", toml_string("/var/empty"));
-        }
+    // Without one it is written last, if the routes need it.
+    if let Some(root) = site.root() {
+        account.translated(root, section);
+        section.key("root", toml_string(root.argument(0)));
     }
     if let Some(index) = site.scope.one("index") {
         account.translated(index, section);

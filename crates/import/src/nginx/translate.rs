@@ -319,6 +319,31 @@ mod tests {
     }
 
     #[test]
+    fn hosts_of_origins_and_aliases_with_groups() {
+        let imported = imported(
+            "server { listen 80;\n\
+             location ^~ /.app/x { proxy_pass https://x.org; proxy_ssl_server_name on;\n\
+             proxy_set_header Host x.org; rewrite ^/\\.app/x/(.*)$ /$1 break; }\n\
+             location ~ ^/(css|js)/(.*)$ { alias /usr/share/app/$1/$2; }\n\
+             location / { proxy_pass http://127.0.0.1:3000; } }",
+        );
+        assert!(imported.problems.is_empty(), "{:?}", imported.problems);
+        let keys = keys(&imported);
+        for line in ["host = \"origin\"", "strip_prefix = \"/.app/x\"", "root = \"/usr/share/app\""] {
+            assert!(keys.contains(&line), "{line}: {keys:?}");
+        }
+        assert!(!keys.contains(&"root = \"/var/empty\""), "{keys:?}");
+    }
+
+    #[test]
+    fn a_name_for_an_origin_that_is_not_its_address_is_told() {
+        let imported =
+            imported("server { location / { proxy_pass http://a; proxy_set_header Host b.org; } }");
+        assert_eq!(imported.problems.len(), 1, "{}", imported.text);
+        assert!(!imported.text.contains("\nset = "), "{}", imported.text);
+    }
+
+    #[test]
     fn scripts_come_before_prefixes_and_are_never_files() {
         let imported = imported(
             "server { root /srv; index index.php /index.php$request_uri;\n\

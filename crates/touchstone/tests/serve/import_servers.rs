@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::import_nginx::{application, ask, outcome, tree};
-use crate::support::{Response, Server, Tree, free_port, run, skipped, wait_until};
+use crate::support::{Origin, Response, Server, Tree, free_port, read_head, run, skipped, wait_until};
 
 /// Another program that listens; it ends with the test.
 pub(super) struct Rival {
@@ -398,6 +399,91 @@ fn a_host_of_apache_with_a_proxy() {
         &host,
         &[("/api/users?id=1", "X-Secret: 1\r\n"), ("/docs/", ""), ("/other?a=b", ""), ("/", "")],
     );
+}
+
+/// An origin whose body is the line of the request. It redirects to the address of `X-Location`, in which
+/// `ORIGIN` is its own.
+fn redirecting() -> Origin {
+    Origin::start(|stream| {
+        let own = stream.local_addr().unwrap().to_string();
+        while let Some(head) = read_head(stream) {
+            let line = head.lines().next().unwrap_or_default();
+            let location = head.lines().find_map(|line| line.strip_prefix("X-Location: "));
+            let status = match location {
+                Some(to) => format!("302 Found\r\nLocation: {}", to.replace("ORIGIN", &own)),
+                None => "200 OK".to_string(),
+            };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{line}", line.len());
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn paths_and_redirects_of_origins_of_apache() {
+    let tree = tree();
+    open_to_all(tree.around());
+    let app = redirecting();
+    let pairs = [
+        ("/a", "/b/"),
+        ("/c/", "/d"),
+        ("/e", "/"),
+        ("/g", "/h"),
+        ("/i/", "/j/"),
+        ("/k", ""),
+        ("/l", "/l/"),
+        ("/m/", "/m"),
+        ("/price$", "/$1/"),
+    ];
+    let lines: String = pairs
+        .iter()
+        .map(|(path, base)| {
+            let address = format!("http://{}{base}", app.address);
+            format!("ProxyPass {path} {address}\nProxyPassReverse {path} {address}\n")
+        })
+        .collect();
+    let host = format!(
+        "ServerName www.example.org\nDocumentRoot {root}\n<Directory {root}>\nRequire all granted\n\
+         </Directory>\nProxyPass /a/own/ !\n{lines}\
+         <Location /a/inner>\nRequire all denied\n</Location>\n\
+         <Location /g/inner>\nRequire ip 127.0.0.1\n</Location>\n\
+         <Location /c/inner>\nRequire ip 127.0.0.1\n</Location>\n\
+         <Location /n>\nProxyPass http://{app}/o/\nProxyPassReverse http://{app}/o/\n</Location>\n\
+         ProxyPassReverseCookiePath /b/ /a/\n",
+        root = tree.root().display(),
+        app = app.address
+    );
+    let redirect = |to: &'static str| ("/g/redirect", to);
+    let mut requests = vec![
+        ("/price$", ""),
+        ("/price$/x", ""),
+        ("/a/own/", ""),
+        ("/a/inner", ""),
+        ("/a/inner/x", ""),
+        ("/a/innerx", ""),
+        ("/g/inner", ""),
+        ("/g/inner/x?y=1", ""),
+        ("/c/inner", ""),
+        ("/c/inner/x", ""),
+        ("/ab", ""),
+        ("/a/x?y=1", ""),
+        ("/a/x%20y", ""),
+        redirect("X-Location: http://ORIGIN/b/y\r\n"),
+        redirect("X-Location: http://ORIGIN/d/y\r\n"),
+        redirect("X-Location: http://ORIGIN/h/y?z=1\r\n"),
+        redirect("X-Location: http://ORIGIN/j/y\r\n"),
+        redirect("X-Location: http://ORIGIN/o/y\r\n"),
+        redirect("X-Location: https://www.example.com/b/y\r\n"),
+    ];
+    let paths = ["/a", "/c/", "/e", "/g", "/i/", "/k", "/l", "/m/", "/n"];
+    let below: Vec<String> = paths.iter().map(|path| format!("{}/x", path.trim_end_matches('/'))).collect();
+    let slashes: Vec<String> = paths.iter().map(|path| format!("{}/", path.trim_end_matches('/'))).collect();
+    requests.extend(paths.iter().map(|path| (*path, "")));
+    requests.extend(below.iter().chain(&slashes).map(|path| (path.as_str(), "")));
+    let (text, said) = like_apache(&tree, &host, &requests);
+    assert!(said.is_empty() || said.contains(" 0 not translated."), "{said}\n{text}");
 }
 
 /// The `.htaccess` of applications, as in their packages or in their guides.
