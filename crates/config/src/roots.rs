@@ -164,7 +164,7 @@ mod tests {
         for (keys, expected) in [
             (
                 "path = '/a/'",
-                "3:3: [[site.route]] has no handler, so it serves files, but neither the route nor its site \
+                "3:1: [[site.route]] has no handler, so it serves files, but neither the route nor its site \
                  has 'root'; add 'root', or a handler such as 'proxy' or 'respond'"
                     .to_string(),
             ),
@@ -182,7 +182,7 @@ mod tests {
             ),
             (
                 "deny = ['0.0.0.0/0', '::/0']\nallow = ['10.0.0.0/8']",
-                "3:3: [[site.route]] has no handler, so it serves files, but neither the route nor its site \
+                "3:1: [[site.route]] has no handler, so it serves files, but neither the route nor its site \
                  has 'root'; add 'root', or a handler such as 'proxy' or 'respond'"
                     .to_string(),
             ),

@@ -95,7 +95,7 @@ mod tests {
         let notices = unreached_routes(&loaded.config, &loaded.places);
         assert_eq!(
             notices[0].to_string(),
-            "site.toml:6:3: no request reaches this route: the earlier route in line 4 answers all of its \
+            "site.toml:6:1: no request reaches this route: the earlier route in line 4 answers all of its \
              requests; put this route before it"
         );
     }

@@ -160,6 +160,10 @@ impl Section {
 
     /// Gives a site without `root` an empty directory if one of its routes serves files.
     pub fn complete_root(&mut self) {
+        if !self.has("root") && self.below.last().is_some_and(Section::is_for_the_rest) {
+            // Without it the answer is 404, too.
+            self.below.pop().into_iter().for_each(|route| self.take_notes(route));
+        }
         let routes = || self.below.iter().filter(|route| route.header == "[[site.route]]");
         // Routes after one for all requests have none.
         let last = routes().position(Section::answers_everything).unwrap_or(usize::MAX);
@@ -170,6 +174,16 @@ impl Section {
             self.note("There is no directory of files here, but routes need one: create an empty one.");
             self.key("root", toml_string("/var/empty"));
         }
+    }
+
+    /// Whether a route is for all other requests, and has no settings for them.
+    fn is_for_the_rest(&self) -> bool {
+        let keys: Vec<&String> = self.lines.iter().filter(|line| !line.starts_with('#')).collect();
+        self.header == "[[site.route]]"
+            && keys == ["path = \"/\""]
+            && self.conditions.is_empty()
+            && self.tables.is_empty()
+            && self.below.is_empty()
     }
 
     /// Whether a route is for all requests, and answers them itself.

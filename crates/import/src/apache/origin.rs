@@ -47,6 +47,10 @@ impl Backend<'_> {
         if self.base == self.named || (base.is_empty() && prefix.is_empty()) {
             return ("", PathForOrigin::Unchanged);
         }
+        if area == self.named && !area.ends_with('/') && !base.is_empty() {
+            // Without its prefix this path would be '/'.
+            return ("", PathForOrigin::Written(self.base.replace('$', "$$")));
+        }
         // Slashes at the beginning of a path become one.
         let is_whole = base.is_empty() || self.base.ends_with('/') == self.named.ends_with('/');
         if is_whole && (base.is_empty() || !is_socket) {
@@ -301,6 +305,8 @@ mod tests {
             ("/a", "/", "/a/", ("", stripped("/a"))),
             ("/a/", "", "/a/", ("", stripped("/a"))),
             ("/a", "/b", "/a/", ("/b", stripped("/a"))),
+            ("/a", "/b", "/a", ("", written("/b"))),
+            ("/a", "/b", "/a/x", ("/b", stripped("/a"))),
             ("/a/", "/b/", "/a/x/", ("/b", stripped("/a"))),
             ("/a", "/b/", "/a/", ("", written("/b//$1"))),
             ("/a", "/b/", "/a", ("", written("/b/"))),

@@ -965,7 +965,7 @@ fn proxy(to: &str, flags: &[String], context: &Context<'_>, route: &mut Section)
     if !is_whole && !is_group {
         let path = template(path, flags, context)?;
         check_target(&path)?;
-        if !route.has("pattern") && path.contains("${") {
+        if route.has("path") && path.contains("${") {
             return Err("the rule has no groups".to_string());
         }
         table.key("path", toml_string(&path));
