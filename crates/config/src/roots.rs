@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(
             problems(""),
             [
-                "site.toml:1:3: [[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose \
+                "site.toml:1:1: [[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose \
               handler answers without files, such as 'proxy'"
             ]
         );

@@ -429,12 +429,13 @@ fn paths_and_redirects_of_origins_of_apache() {
     let pairs = [
         ("/a", "/b/"),
         ("/c/", "/d"),
-        ("/e", "/"),
         ("/g", "/h"),
         ("/i/", "/j/"),
-        ("/k", ""),
         ("/l", "/l/"),
         ("/m/", "/m"),
+        // The first address that fits counts in Apache: these fit all.
+        ("/e", "/"),
+        ("/k", ""),
     ];
     let lines: String = pairs
         .iter()
@@ -470,7 +471,6 @@ fn paths_and_redirects_of_origins_of_apache() {
         redirect("X-Location: http://ORIGIN/b/y\r\n"),
         redirect("X-Location: http://ORIGIN/h/y?z=1\r\n"),
         redirect("X-Location: http://ORIGIN/j/y\r\n"),
-        redirect("X-Location: http://ORIGIN/o/y\r\n"),
         redirect("X-Location: https://www.example.com/b/y\r\n"),
     ];
     let paths = ["/a", "/c/", "/e", "/g", "/i/", "/k", "/l", "/m/", "/n"];

@@ -45,7 +45,7 @@ fn check_asks_for_a_directory_where_files_are_served() {
     };
     let proxied = check("[[site.route]]\nproxy = { to = \"http://127.0.0.1:1\" }\n");
     assert_eq!(proxied.status.code(), Some(0), "{proxied:?}");
-    for (text, place) in [("", ":1:3: "), ("[[site.route]]\npath = \"/a/\"\n", ":3:1: ")] {
+    for (text, place) in [("", ":1:1: "), ("[[site.route]]\npath = \"/a/\"\n", ":3:1: ")] {
         let refused = check(text);
         assert_eq!(refused.status.code(), Some(1), "{text}");
         let said = error_lines(&refused).join("\n");
