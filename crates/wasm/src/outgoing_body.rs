@@ -1,6 +1,7 @@
 //! A body that an instance of 0.2 writes and the server reads.
 //!
-//! It is a short queue under one lock: most bodies are written in one turn and read afterwards.
+//! It is a short queue under one lock: most bodies are written in one turn and read afterwards. Short writes
+//! share a buffer, so that such a body is one piece, which was copied once.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -21,6 +22,9 @@ use crate::hooks::{PIECE_BYTES, WAITING_PIECES};
 
 /// The capacity of the queue, in pieces. If it is full, the instance waits.
 const MOST_PIECES: usize = WAITING_PIECES + 1;
+
+/// The size of a buffer for several writes to a body of unknown length.
+const BUFFER_BYTES: usize = 16 << 10;
 
 /// The message of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +58,8 @@ struct Shared {
 }
 
 struct OutgoingState {
-    pieces: VecDeque<Bytes>,
+    /// Buffers that never grow beyond their capacity. A write that the last one has room for is added to it.
+    pieces: VecDeque<Vec<u8>>,
     /// The number of written bytes.
     written: u64,
     writer: WriterState,
@@ -81,6 +86,17 @@ enum End {
     Trailers(HeaderMap),
     /// It is incomplete.
     Incomplete,
+}
+
+/// The result of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// The bytes are written, and there is room for more.
+    WithRoom,
+    /// The bytes are written, and the body is full.
+    Full,
+    /// There was no room for the bytes.
+    No,
 }
 
 /// Creates a body and its reader.
@@ -119,18 +135,38 @@ impl Shared {
         }
     }
 
-    /// Adds a piece. The queue must have room for it.
-    fn add(&self, state: &mut OutgoingState, bytes: Bytes) -> StreamResult<()> {
-        let written = state.written.saturating_add(bytes.len() as u64);
+    /// Adds bytes. The queue must have room for a piece.
+    fn add(&self, state: &mut OutgoingState, bytes: &[u8]) -> StreamResult<()> {
+        let before = state.written;
+        let written = before.saturating_add(bytes.len() as u64);
         state.written = written;
         if self.declared_length.is_some_and(|declared| written > declared) {
             return Err(StreamError::LastOperationFailed(self.length_error(written).into()));
         }
-        if !bytes.is_empty() {
-            state.pieces.push_back(bytes);
-            wake(&mut state.reader);
+        if bytes.is_empty() {
+            return Ok(());
         }
+        match state.pieces.back_mut() {
+            Some(last) if last.capacity() - last.len() >= bytes.len() => last.extend_from_slice(bytes),
+            _ => {
+                let mut piece = Vec::with_capacity(self.buffer_bytes(before, bytes.len()));
+                piece.extend_from_slice(bytes);
+                state.pieces.push_back(piece);
+            }
+        }
+        wake(&mut state.reader);
         Ok(())
+    }
+
+    /// The capacity of a buffer whose first bytes are these.
+    fn buffer_bytes(&self, written_before: u64, bytes: usize) -> usize {
+        let expected = match self.declared_length {
+            Some(declared) => usize::try_from(declared - written_before).unwrap_or(usize::MAX),
+            // The first write may be the whole body.
+            None if written_before == 0 => 0,
+            None => BUFFER_BYTES,
+        };
+        expected.min(PIECE_BYTES).max(bytes)
     }
 }
 
@@ -187,18 +223,17 @@ impl Drop for OutgoingBody {
 }
 
 impl BodyWriter {
-    /// Writes a piece if there is room for it. Returns whether there is room for another one; if there was no
-    /// room, returns the bytes.
-    pub fn try_write(&self, bytes: Bytes) -> StreamResult<Result<bool, Bytes>> {
+    /// Writes bytes if there is room for them.
+    pub fn try_write(&self, bytes: &[u8]) -> StreamResult<Written> {
         let state = &mut *self.shared.lock();
         if state.is_reader_dropped {
             return Err(StreamError::Closed);
         }
         if !state.has_room() || bytes.len() > PIECE_BYTES {
-            return Ok(Err(bytes));
+            return Ok(Written::No);
         }
         self.shared.add(state, bytes)?;
-        Ok(Ok(state.has_room()))
+        Ok(if state.has_room() { Written::WithRoom } else { Written::Full })
     }
 }
 
@@ -226,10 +261,10 @@ impl Pollable for BodyWriter {
 #[async_trait]
 impl OutputStream for BodyWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        match self.try_write(bytes)? {
-            Ok(_) => Ok(()),
+        match self.try_write(&bytes)? {
+            Written::WithRoom | Written::Full => Ok(()),
             // The instance has not called `check-write` first.
-            Err(_) => Err(StreamError::Trap(format_err!("write exceeded budget"))),
+            Written::No => Err(StreamError::Trap(format_err!("write exceeded budget"))),
         }
     }
 
@@ -257,7 +292,7 @@ impl Body for BodyReader {
         let state = &mut *self.shared.lock();
         if let Some(piece) = state.pieces.pop_front() {
             wake(&mut state.waiting_writer);
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
+            return Poll::Ready(Some(Ok(Frame::data(without_spare_capacity(piece)))));
         }
         match std::mem::replace(&mut state.end, End::Finished) {
             End::Open => {
@@ -269,6 +304,15 @@ impl Body for BodyReader {
             End::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
             End::Incomplete => Poll::Ready(Some(Err(Error::HttpProtocolError))),
         }
+    }
+}
+
+/// The bytes of a buffer. Those of a mostly empty one are copied, because the readers of a body count bytes,
+/// not the memory that holds them.
+fn without_spare_capacity(piece: Vec<u8>) -> Bytes {
+    match piece.len() < piece.capacity() / 2 {
+        true => Bytes::copy_from_slice(&piece),
+        false => piece.into(),
     }
 }
 
@@ -312,12 +356,14 @@ mod tests {
     async fn a_full_body_waits_for_its_reader() {
         let (body, mut reader) = outgoing_body(BodyOf::Answer, None);
         let mut writer = body.writer().unwrap();
+        let piece = vec![b'x'; PIECE_BYTES];
         for at in 1..=MOST_PIECES {
             assert_eq!(writer.check_write().unwrap(), PIECE_BYTES);
-            assert_eq!(writer.try_write(TEXT).unwrap(), Ok(at < MOST_PIECES));
+            let expected = if at < MOST_PIECES { Written::WithRoom } else { Written::Full };
+            assert_eq!(writer.try_write(&piece).unwrap(), expected);
         }
         assert_eq!(writer.check_write().unwrap(), 0);
-        assert_eq!(writer.try_write(TEXT).unwrap(), Err(TEXT));
+        assert_eq!(writer.try_write(&TEXT).unwrap(), Written::No);
         assert!(matches!(writer.write(TEXT), Err(StreamError::Trap(_))));
         let waiting = tokio::spawn(async move {
             writer.ready().await;
@@ -327,6 +373,35 @@ mod tests {
         assert!(!waiting.is_finished());
         reader.frame().await.unwrap().unwrap();
         assert_eq!(waiting.await.unwrap(), PIECE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn short_writes_share_a_piece() {
+        for (declared, lengths) in [(Some(20), vec![20]), (None, vec![5, 15])] {
+            let (body, mut reader) = outgoing_body(BodyOf::Answer, declared);
+            let mut writer = body.writer().unwrap();
+            for _ in 0..4 {
+                writer.write(TEXT).unwrap();
+            }
+            drop(writer);
+            body.finish(None).unwrap();
+            for length in lengths {
+                let piece = reader.frame().await.unwrap().unwrap().into_data().unwrap();
+                assert_eq!(piece.len(), length, "{declared:?}");
+            }
+            assert!(reader.frame().await.is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn no_piece_holds_much_more_memory_than_its_bytes() {
+        let (body, mut reader) = outgoing_body(BodyOf::Answer, Some(1 << 40));
+        let mut writer = body.writer().unwrap();
+        writer.write(TEXT).unwrap();
+        let piece = reader.frame().await.unwrap().unwrap().into_data().unwrap();
+        let piece = piece.try_into_mut().unwrap();
+        assert_eq!(piece, TEXT);
+        assert!(piece.capacity() <= 2 * TEXT.len(), "{}", piece.capacity());
     }
 
     #[tokio::test]

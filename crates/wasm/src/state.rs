@@ -70,6 +70,11 @@ impl State {
         &mut self.table
     }
 
+    /// The same, to read.
+    pub fn resources(&self) -> &ResourceTable {
+        &self.table
+    }
+
     /// The values for `wasi:config`.
     pub fn config(&self) -> &WasiConfigVariables {
         &self.imports.config

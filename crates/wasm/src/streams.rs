@@ -1,19 +1,24 @@
 //! `wasi:io/streams` for components of 0.2: the functions of wasmtime, except for bodies that an instance
 //! writes.
 //!
-//! The stream of such a body is recognised by its type. So a piece is written under one lock, without a
-//! future unless the instance must wait.
+//! The stream of such a body is recognised by its type. So bytes are written under one lock, without a future
+//! unless the instance must wait, and copied once, from the instance's memory to the buffer that is sent.
+
+use std::future::ready;
 
 use bytes::Bytes;
-use wasmtime::Result;
-use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError, WasmList};
+use wasmtime::{Result, StoreContextMut};
 use wasmtime_wasi::p2::bindings::io::{error, poll, streams};
 use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, OutputStream, StreamError, StreamResult, subscribe,
 };
 
-use crate::outgoing_body::BodyWriter;
+use crate::outgoing_body::{BodyWriter, Written};
 use crate::state::State;
+
+/// The interface, of the version whose types the bindings of wasmtime define.
+const INTERFACE: &str = "wasi:io/streams@0.2.12";
 
 /// The most bytes of one blocking write.
 const MOST_BLOCKING_BYTES: u64 = 4096;
@@ -39,7 +44,74 @@ impl HasData for HasTable {
 pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     error::add_to_linker::<_, HasTable>(linker, State::table)?;
     poll::add_to_linker::<_, HasTable>(linker, State::table)?;
-    streams::add_to_linker::<_, HasStreams>(linker, |state| Streams { table: state.table() })
+    streams::add_to_linker::<_, HasStreams>(linker, of_state)?;
+    let mut interface = linker.instance(INTERFACE)?;
+    interface.func_wrap("[method]output-stream.write", write)?;
+    interface.func_wrap_async("[method]output-stream.blocking-write-and-flush", blocking_write_and_flush)
+}
+
+fn of_state(state: &mut State) -> Streams<'_> {
+    Streams { table: state.table() }
+}
+
+/// The arguments of a write.
+type Write = (Resource<DynOutputStream>, WasmList<u8>);
+
+/// The result of a write.
+type WriteResult = (Result<(), streams::StreamError>,);
+
+/// Copies bytes of the instance's memory to a body, without waiting. `None`: it is not the stream of a body.
+fn write_to_body(
+    store: &StoreContextMut<'_, State>,
+    (stream, bytes): &Write,
+) -> Option<StreamResult<Written>> {
+    let body = store.data().resources().get(&body_key(stream)).ok()?;
+    Some(body.try_write(bytes.as_le_slice(store)))
+}
+
+fn write(mut store: StoreContextMut<'_, State>, arguments: Write) -> Result<WriteResult> {
+    let written = match write_to_body(&store, &arguments) {
+        Some(Ok(Written::WithRoom | Written::Full)) => Ok(()),
+        Some(Ok(Written::No)) => Err(StreamError::trap("write exceeded budget")),
+        Some(Err(error)) => Err(error),
+        None => {
+            let (stream, bytes) = arguments;
+            let bytes = bytes.as_le_slice(&store).to_vec();
+            streams::HostOutputStream::write(&mut of_state(store.data_mut()), stream, bytes)
+        }
+    };
+    write_result(of_state(store.data_mut()), written)
+}
+
+fn blocking_write_and_flush(
+    mut store: StoreContextMut<'_, State>,
+    arguments: Write,
+) -> Box<dyn Future<Output = Result<WriteResult>> + Send + '_> {
+    let written = match check_blocking_bytes(arguments.1.len() as u64) {
+        Ok(()) => write_to_body(&store, &arguments),
+        Err(error) => Some(Err(error)),
+    };
+    let (stream, bytes) = arguments;
+    let unwritten = match written {
+        Some(Ok(Written::WithRoom)) => return Box::new(ready(Ok((Ok(()),)))),
+        Some(Ok(Written::Full)) => Ok(None),
+        Some(Ok(Written::No)) | None => Ok(Some(bytes.as_le_slice(&store).to_vec())),
+        Some(Err(error)) => Err(error),
+    };
+    Box::new(async move {
+        let mut streams = of_state(store.data_mut());
+        let written = match unwritten {
+            Ok(None) => streams.wait_for_room(&stream).await,
+            Ok(Some(bytes)) => streams.write_and_flush(&stream, bytes.into()).await,
+            Err(error) => Err(error),
+        };
+        write_result(streams, written)
+    })
+}
+
+fn write_result(mut streams: Streams<'_>, written: StreamResult<()>) -> Result<WriteResult> {
+    let Err(error) = written else { return Ok((Ok(()),)) };
+    Ok((Err(streams::Host::convert_stream_error(&mut streams, error)?),))
 }
 
 /// The handle of a body's stream.
@@ -78,14 +150,16 @@ impl Streams<'_> {
         let Some(body) = self.body(stream) else {
             return self.output(stream)?.blocking_write_and_flush(bytes).await;
         };
-        let has_room = match body.try_write(bytes)? {
-            Ok(has_room) => has_room,
-            Err(bytes) => return body.blocking_write_and_flush(bytes).await,
-        };
-        if has_room {
-            return Ok(());
+        match body.try_write(&bytes)? {
+            Written::WithRoom => Ok(()),
+            Written::Full => self.wait_for_room(stream).await,
+            Written::No => body.blocking_write_and_flush(bytes).await,
         }
-        match body.write_ready().await {
+    }
+
+    /// Waits until a body has room again after a write.
+    async fn wait_for_room(&mut self, stream: &Resource<DynOutputStream>) -> StreamResult<()> {
+        match self.output(stream)?.write_ready().await {
             // The piece is written. If the reader is dropped, the next write fails.
             Ok(_) | Err(StreamError::Closed) => Ok(()),
             Err(error) => Err(error),
