@@ -137,8 +137,26 @@ struct WasmOfCore {
 
 impl Handler for WasmOfCore {
     fn handle(self: Rc<Self>, request: Request) -> LocalBoxFuture<Handled> {
-        Box::pin(async move { Handled::Answer(self.answer(request).await) })
+        self.component.imports.counts.requests.add(1);
+        let id = request.id.clone();
+        // Before the future, which would be large with the request and the parts of the run in it.
+        let begun = self.begin(request);
+        Box::pin(async move {
+            let answered = match begun {
+                Ok(begun) => self.answer(begun).await,
+                Err(failure) => Err(failure),
+            };
+            Handled::Answer(answered.unwrap_or_else(|failure| self.error_answer(&failure, &id)))
+        })
     }
+}
+
+/// A request in an instance that has not run yet.
+struct Begun {
+    run: Box<InstanceRun>,
+    reply: oneshot::Receiver<guest::Reply>,
+    permit: RequestPermit,
+    is_head: bool,
 }
 
 /// A permit for one of the requests that a component may have at the same time.
@@ -161,22 +179,9 @@ impl Drop for RequestPermit {
 }
 
 impl WasmOfCore {
-    async fn answer(self: Rc<Self>, request: Request) -> Answer {
-        let id = request.id.clone();
-        self.component.imports.counts.requests.add(1);
-        let Some(permit) = self.component.permit() else {
-            return self.error_answer(&Failure::Full, &id);
-        };
-        match self.try_answer(request, permit).await {
-            Ok(answer) => answer,
-            Err(failure) => self.error_answer(&failure, &id),
-        }
-    }
-
-    async fn try_answer(self: &Rc<Self>, request: Request, permit: RequestPermit) -> Result<Answer, Failure> {
+    async fn answer(self: &Rc<Self>, begun: Begun) -> Result<Answer, Failure> {
+        let Begun { mut run, reply, permit, is_head } = begun;
         let settings = &self.component.settings;
-        let is_head = request.received.method_text() == b"HEAD";
-        let (mut run, reply) = self.begin(request)?;
         let reply = run.head(reply, settings.limits.answer).await?;
         let (mut parts, mut body) = reply.map_err(Failure::Fault)?.into_parts();
         let forwards_body = parts.headers.remove(next::BODY_FIELD).is_some();
@@ -219,8 +224,10 @@ impl WasmOfCore {
     }
 
     /// Starts a request in an instance.
-    fn begin(&self, mut request: Request) -> Result<(InstanceRun, oneshot::Receiver<guest::Reply>), Failure> {
+    fn begin(&self, mut request: Request) -> Result<Begun, Failure> {
         let component = &self.component;
+        let permit = component.permit().ok_or(Failure::Full)?;
+        let is_head = request.received.method_text() == b"HEAD";
         let receiver = request.take_body();
         let (feed, body): (_, WasiBody) = match request.body_length() {
             Some(0) => (None, message::empty_body()),
@@ -258,9 +265,9 @@ impl WasmOfCore {
                 (Instance::New(component.loaded.clone(), Box::new(store)), output)
             }
         };
-        let (reply, replied) = oneshot::channel();
+        let (send_reply, reply) = oneshot::channel();
         let parts = RunParts {
-            work: Box::pin(guest::serve(instance, head, body, reply)),
+            work: Box::pin(guest::serve(instance, head, body, send_reply)),
             in_thread: ticker::now() < component.thread_until.load(Ordering::Relaxed),
             compute_limit,
             counts: component.imports.counts.clone(),
@@ -271,7 +278,7 @@ impl WasmOfCore {
             output: OutputLogger { output, name: self.name.clone(), server: self.server.clone() },
             thread_until: component.thread_until.clone(),
         };
-        Ok((InstanceRun::new(parts), replied))
+        Ok(Begun { run: Box::new(InstanceRun::new(parts)), reply, permit, is_head })
     }
 
     fn hooks(&self, has_next: bool) -> (Hooks, Option<OutgoingRequests>) {
@@ -289,7 +296,7 @@ impl WasmOfCore {
     /// Streams an answer.
     fn stream(
         self: Rc<Self>,
-        mut run: InstanceRun,
+        mut run: Box<InstanceRun>,
         permit: RequestPermit,
         buffered: BufferedBody,
         body: WasiBody,
@@ -316,7 +323,7 @@ impl WasmOfCore {
     }
 
     /// Waits for the end of the instance after its answer, and then keeps it for reuse.
-    fn finish_in_background(self: &Rc<Self>, mut run: InstanceRun, permit: RequestPermit) {
+    fn finish_in_background(self: &Rc<Self>, mut run: Box<InstanceRun>, permit: RequestPermit) {
         if run.has_ended() {
             return self.keep(run);
         }
@@ -333,7 +340,7 @@ impl WasmOfCore {
     }
 
     /// Keeps the instance if it can answer another request.
-    fn keep(&self, mut run: InstanceRun) {
+    fn keep(&self, mut run: Box<InstanceRun>) {
         let Some(reusable) = run.reusable.take() else { return };
         let mut reusable_instances = self.reusable_instances.borrow_mut();
         if reusable.uses < self.component.settings.reuse && reusable_instances.len() < MOST_KEPT {
