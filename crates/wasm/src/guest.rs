@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
@@ -14,11 +14,9 @@ use wasmtime_wasi_http::{Error, WasiBody, WasiHttpView as _, p2, p3};
 
 use crate::compiled::LoadedComponent;
 use crate::http_types;
+use crate::message::Reply;
 use crate::request_head::Head;
 use crate::state::State;
-
-/// The answer of an instance, or its description of the failure.
-pub type Reply = Result<Response<WasiBody>, String>;
 
 /// An instance that can answer another request.
 pub struct ReusableInstance {
@@ -86,9 +84,7 @@ async fn serve_p2(
 ) -> Result<()> {
     let state = store.data_mut();
     let request = http_types::push_request(state.table(), head, body)?;
-    let out = state.http().new_response_outparam_from_callback(move |answer| {
-        let _ = reply.send(answer.map_err(|code| format!("it returned the error {code:?}")));
-    })?;
+    let out = http_types::push_outparam(state.table(), reply)?;
     proxy.wasi_http_incoming_handler().call_handle(store, request, out).await
 }
 

@@ -4,8 +4,9 @@
 //! wasmtime cost more than the rest of a small request: here fields are converted only when the instance
 //! requests them, and a body is one queue instead of two channels.
 
-use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Response as AnswerResponse};
+use tokio::sync::oneshot;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
 use wasmtime::{Result, format_err};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, IoError};
@@ -18,7 +19,7 @@ use wasmtime_wasi_http::p2::types::{
 use wasmtime_wasi_http::p2::{HeaderError, HeaderResult, HttpError, HttpResult};
 use wasmtime_wasi_http::{FieldMap, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpView as _};
 
-use crate::message;
+use crate::message::{self, Reply};
 use crate::outgoing_body::{BodyOf, OutgoingBody, outgoing_body};
 use crate::request_head::Head;
 use crate::state::State;
@@ -41,6 +42,9 @@ struct IncomingRequest {
     body: Option<WasiBody>,
 }
 
+/// The resource `response-outparam`.
+struct ResponseOutparam(oneshot::Sender<Reply>);
+
 /// Adds `wasi:http/types` to the linker, in place of the functions of wasmtime.
 pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     let options = LinkOptions::default();
@@ -57,10 +61,22 @@ pub fn push_request(
     Ok(Resource::new_own(request.rep()))
 }
 
+/// Creates the resource that takes the answer.
+pub fn push_outparam(
+    table: &mut ResourceTable,
+    reply: oneshot::Sender<Reply>,
+) -> Result<Resource<HostResponseOutparam>> {
+    Ok(Resource::new_own(table.push(ResponseOutparam(reply))?.rep()))
+}
+
 // The bindings of wasmtime define the types of handles. The resources behind them may have other types.
 
 fn request_key(request: &Resource<HostIncomingRequest>) -> Resource<IncomingRequest> {
     Resource::new_own(request.rep())
+}
+
+fn outparam_key(out: &Resource<HostResponseOutparam>) -> Resource<ResponseOutparam> {
+    Resource::new_own(out.rep())
 }
 
 fn body_key(body: &Resource<HostOutgoingBody>) -> Resource<OutgoingBody> {
@@ -264,15 +280,37 @@ impl types::HostOutgoingBody for HttpTypes<'_> {
 
 impl types::HostResponseOutparam for HttpTypes<'_> {
     delegate_to_wasmtime! { HostResponseOutparam:
-        fn set(
-            out: Resource<HostResponseOutparam>,
-            response: Result<Resource<HostOutgoingResponse>, types::ErrorCode>
-        ) -> Result<()>;
         fn send_informational(
             out: Resource<HostResponseOutparam>, status: u16, fields: Resource<FieldMap>
         ) -> HttpResult<()>;
-        fn drop(out: Resource<HostResponseOutparam>) -> Result<()>;
     }
+
+    fn set(
+        &mut self,
+        out: Resource<HostResponseOutparam>,
+        response: Result<Resource<HostOutgoingResponse>, types::ErrorCode>,
+    ) -> Result<()> {
+        let reply = match response {
+            Ok(response) => Ok(answer_of(self.0.table.delete(response)?)),
+            Err(code) => Err(format!("it returned the error {code:?}")),
+        };
+        let ResponseOutparam(sender) = self.0.table.delete(outparam_key(&out))?;
+        // Without a receiver, the request has ended.
+        let _ = sender.send(reply);
+        Ok(())
+    }
+
+    fn drop(&mut self, out: Resource<HostResponseOutparam>) -> Result<()> {
+        self.0.table.delete(outparam_key(&out))?;
+        Ok(())
+    }
+}
+
+fn answer_of(response: HostOutgoingResponse) -> AnswerResponse<WasiBody> {
+    let mut answer = AnswerResponse::new(response.body.unwrap_or_else(message::empty_body));
+    *answer.status_mut() = response.status;
+    *answer.headers_mut() = response.headers.into();
+    answer
 }
 
 impl types::HostIncomingResponse for HttpTypes<'_> {

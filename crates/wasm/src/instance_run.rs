@@ -22,9 +22,10 @@ use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::{NextHandler, Request};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use crate::guest::{Reply, ReusableInstance};
+use crate::guest::ReusableInstance;
 use crate::hooks::{Destination, OutgoingRequest};
 use crate::incoming_body::Feeder;
+use crate::message::Reply;
 use crate::next::{self, NextAnswer};
 use crate::output::OutputLogger;
 use crate::state::ComputeLimit;

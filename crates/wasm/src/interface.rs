@@ -154,7 +154,7 @@ impl Handler for WasmOfCore {
 /// A request in an instance that has not run yet.
 struct Begun {
     run: Box<InstanceRun>,
-    reply: oneshot::Receiver<guest::Reply>,
+    reply: oneshot::Receiver<message::Reply>,
     permit: RequestPermit,
     is_head: bool,
 }

@@ -7,6 +7,9 @@ use touchstone_handler::request::ReceivedHead;
 use touchstone_http::request::HeadBuilder;
 use wasmtime_wasi_http::WasiBody;
 
+/// The answer of an instance, or its description of the failure.
+pub type Reply = Result<http::Response<WasiBody>, String>;
+
 /// Hop-by-hop fields of an answer, and fields that the server sets itself.
 const OWN_FIELDS: [&str; 12] = [
     "connection",

@@ -7,7 +7,9 @@
 use std::future::ready;
 
 use bytes::Bytes;
-use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError, WasmList};
+use wasmtime::component::{
+    HasData, Linker, Resource, ResourceTable, ResourceTableError, ResourceType, WasmList,
+};
 use wasmtime::{Result, StoreContextMut};
 use wasmtime_wasi::p2::bindings::io::{error, poll, streams};
 use wasmtime_wasi::p2::{
@@ -46,6 +48,11 @@ pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     poll::add_to_linker::<_, HasTable>(linker, State::table)?;
     streams::add_to_linker::<_, HasStreams>(linker, of_state)?;
     let mut interface = linker.instance(INTERFACE)?;
+    // The drop of wasmtime is asynchronous, because its streams may have work to cancel. No stream of a
+    // component here has any: files are read only, and there are no sockets.
+    interface.resource("output-stream", ResourceType::host::<DynOutputStream>(), |mut store, stream| {
+        of_state(store.data_mut()).delete(&Resource::new_own(stream))
+    })?;
     interface.func_wrap("[method]output-stream.write", write)?;
     interface.func_wrap_async("[method]output-stream.blocking-write-and-flush", blocking_write_and_flush)
 }
@@ -142,6 +149,14 @@ impl Streams<'_> {
         }
     }
 
+    fn delete(&mut self, stream: &Resource<DynOutputStream>) -> Result<()> {
+        match self.body(stream).is_some() {
+            true => drop(self.table.delete(Resource::<BodyWriter>::new_own(stream.rep()))?),
+            false => drop(self.table.delete(Resource::<DynOutputStream>::new_own(stream.rep()))?),
+        }
+        Ok(())
+    }
+
     async fn write_and_flush(
         &mut self,
         stream: &Resource<DynOutputStream>,
@@ -186,11 +201,7 @@ fn as_length(length: u64) -> usize {
 
 impl streams::HostOutputStream for Streams<'_> {
     async fn drop(&mut self, stream: Resource<DynOutputStream>) -> Result<()> {
-        if self.body(&stream).is_none() {
-            return streams::HostOutputStream::drop(self.table, stream).await;
-        }
-        self.table.delete(Resource::<BodyWriter>::new_own(stream.rep()))?;
-        Ok(())
+        self.delete(&stream)
     }
 
     fn check_write(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<u64> {
