@@ -71,17 +71,14 @@ fn open(version: Version) -> wasmtime::Result<Runtime> {
     let mut linker = Linker::new(&engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    match version {
-        Version::P2 => {
-            linker.allow_shadowing(true);
-            http_types::add_to_linker(&mut linker)?;
-            streams::add_to_linker(&mut linker)?;
-            linker.allow_shadowing(false);
-        }
-        Version::P3 => {
-            wasmtime_wasi::p3::add_to_linker(&mut linker)?;
-            wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
-        }
+    // The handler of a component that needs concurrency may be of 0.2 as well.
+    linker.allow_shadowing(true);
+    http_types::add_to_linker(&mut linker)?;
+    streams::add_to_linker(&mut linker)?;
+    linker.allow_shadowing(false);
+    if version == Version::P3 {
+        wasmtime_wasi::p3::add_to_linker(&mut linker)?;
+        wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
     }
     wasmtime_wasi_config::add_to_linker(&mut linker, |state: &mut State| WasiConfig::from(state.config()))?;
     keyvalue::add_to_linker(&mut linker)?;
