@@ -54,6 +54,8 @@ pub fn has_no_body(status: u16) -> bool {
 
 /// Appends the field lines of a message or of its trailers. Names and values were checked when they were set.
 pub fn append_lines(fields: &HeaderMap, lines: &mut Vec<u8>) {
+    let length = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    lines.reserve(fields.iter().map(length).sum());
     for (name, value) in without_own(fields) {
         for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             lines.extend_from_slice(piece);
