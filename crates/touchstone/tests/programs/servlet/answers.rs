@@ -5,13 +5,14 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 
 use http::Request;
 
 use super::certificates::make_certificates;
 use super::http::{connect, exchange, runtime};
 use super::{
-    BOTH, START, ask, caller, copy, get_patiently, on_one_core, route, start, text, trial, with_trial,
+    BOTH, START, ask, caller, copy, get_patiently, on_one_core, pack, route, start, text, trial, with_trial,
 };
 use crate::support::{AnswerTo, Server, Tree, curl, wait_until};
 
@@ -380,5 +381,44 @@ fn pools_of_connections_are_there_and_what_is_missing_is_named() {
     ] {
         assert_eq!(get_patiently(server.address(), &format!("/trial/{page}.jsp")).status, 500);
         server.wait_for_error_line("says what to do", |line| line.contains(hint));
+    }
+}
+
+#[test]
+fn pages_of_a_war_write_their_text_in_few_calls() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let (application, work) = (tree.beside("application"), tree.beside("work"));
+    copy(trial, &application);
+    let lines = "A line with \"quotes\", $ and \u{e4}.\n".repeat(400);
+    let page = format!(
+        "<%@ page contentType='text/plain; charset=utf-8' pageEncoding='utf-8' session='false' %>{lines}"
+    );
+    fs::write(application.join("long.jsp"), page).unwrap();
+    let war = tree.beside("packed.war");
+    pack(&application, &war);
+    let routes =
+        [route("/packed/", &format!("app = {war:?}")), route("/open/", &format!("app = {application:?}"))];
+    let server = start(&tree, &format!("work_directory = {work:?}\n"), &routes.concat(), 2);
+    for (path, calls) in [("packed", 1..=30), ("open", 400..=410)] {
+        let answer = get_patiently(server.address(), &format!("/{path}/long.jsp"));
+        assert_eq!((answer.status, text(&answer)), (200, lines.clone()), "{path}");
+        let mut sources = Vec::new();
+        find(&work, &format!("/{path}/pages/org/apache/jsp/long_jsp.java"), &mut sources);
+        let source = fs::read_to_string(sources.first().expect("the source of the page")).unwrap();
+        let found = source.matches("out.write(").count();
+        assert!(calls.contains(&found), "{path}: {found} calls");
+    }
+}
+
+/// Finds files below a directory whose paths end in this way.
+fn find(directory: &Path, end: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find(&path, end, found);
+        } else if path.to_string_lossy().ends_with(end) {
+            found.push(path);
+        }
     }
 }
