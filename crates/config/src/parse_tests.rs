@@ -504,7 +504,8 @@ fn values_that_cannot_be() {
     assert_eq!(
         problems("[[site]]\nroot = ''\nlisten = ['localhost:80', '127.0.0.1:80', '127.0.0.1:80']\n"),
         [
-            "site.toml:2:8: 'root': an empty string is not a path",
+            "site.toml:1:1: [[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose handler \
+             answers without files, such as 'proxy'",
             "site.toml:3:11: 'listen': \"localhost:80\" is not an address to listen on; write a numeric \
              address and a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"",
             "site.toml:3:43: 'listen': '127.0.0.1:80' is listed twice",

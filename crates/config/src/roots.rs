@@ -16,6 +16,9 @@ impl ConfigReader<'_> {
         }
         let sites = loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites.filter(|(site, _)| site.root.is_none()) {
+            if self.has_faulty_root(places) {
+                continue;
+            }
             // Faulty routes are reported elsewhere.
             if site.routes.is_empty() && !places.keys.contains_key("route") {
                 let message = "[[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose \
@@ -39,6 +42,13 @@ impl ConfigReader<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a problem of the value of `root` is reported already.
+    fn has_faulty_root(&self, places: &SectionPlaces) -> bool {
+        let place = places.key("root");
+        places.keys.contains_key("root")
+            && self.problems().iter().any(|it| (it.line, it.column) == (place.line, place.column))
     }
 
     fn check_root_of_route(

@@ -226,12 +226,16 @@ impl<'d> Reverse<'d> {
         let (first, second) = (line.argument(0), line.argument(1));
         if is(line, "ProxyPassReverseCookiePath") {
             return match [first, second].iter().all(|path| path.starts_with('/') && !path.contains(';')) {
-                true => Ok(self.cookie_paths.push((first.to_string(), second.to_string()))),
+                true => {
+                    self.cookie_paths.push((first.to_string(), second.to_string()));
+                    Ok(())
+                }
                 false => Err("a path begins with a slash".to_string()),
             };
         }
         if is(line, "ProxyPassReverseCookieDomain") {
-            return Ok(self.cookie_domains.push((first.to_string(), second.to_string())));
+            self.cookie_domains.push((first.to_string(), second.to_string()));
+            return Ok(());
         }
         let (path, url) = match location {
             Some(path) if second.is_empty() => (path, first),

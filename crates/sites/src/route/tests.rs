@@ -457,7 +457,8 @@ fn missing_files_of_routes_are_reported_with_their_place() {
         [
             "site.toml:4:33: password file 'users': line 1: \
              user \"alice\" has a password that is plain text; make it again with 'htpasswd -B' (bcrypt)",
-            "site.toml:6:8: root 'none' does not exist",
+            "site.toml:6:8: root 'none' does not exist; create it, or name another one (relative to the \
+             directory of the configuration file)",
             "site.toml:9:8: password file 'none': cannot be read: No such file or directory (os error 2)",
         ]
     );
