@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build static java package programs demo test fuzz simulate planted-faults \
+.PHONY: help setup rivals build pgo static java package programs demo test fuzz simulate planted-faults \
     sanitize soak soak-all tck applications bench load-tools docs lint tidy fmt clean
 
 help: ## List what can be made
@@ -19,6 +19,9 @@ PROFILE ?= release
 build: ## Build the program: target/release/touchstone
 	@. scripts/environment.sh && cargo build --profile $(PROFILE) --locked -p touchstone && \
 	    scripts/split-debug.sh "$$target/$(PROFILE)/touchstone"
+
+pgo: ## Build the program by a profile of its work: target/pgo/touchstone (FEATURES=wasm)
+	@PROFILE=$(PROFILE) FEATURES='$(FEATURES)' scripts/pgo.sh
 
 static: ## Build and try the program without shared libraries: target/*-linux-musl/release/touchstone
 	@PROFILE=$(PROFILE) scripts/static.sh

@@ -3,6 +3,8 @@
 #
 #   scripts/package.sh                    builds the program and the package
 #   scripts/package.sh --built PROFILE    packages the program that this profile (dev, release) has built
+#   scripts/package.sh --program FILE     packages this program, for example that of scripts/pgo.sh, which
+#                                         takes the place of that of the release build
 #
 # The package is in debian/ below the target directory. cargo-deb is installed if it is missing.
 set -euo pipefail
@@ -16,8 +18,11 @@ most_bytes=64000000
 
 main() {
     local profile=release
+    local given=
     if [ "${1:-}" = --built ]; then
         profile=${2:?--built needs a profile}
+    elif [ "${1:-}" = --program ]; then
+        given=$(realpath "${2:?--program needs a file}")
     elif [ "$#" != 0 ]; then
         echo "package: unknown argument $1" >&2
         return 2
@@ -26,11 +31,17 @@ main() {
         echo "package: installing cargo-deb $cargo_deb_version (some minutes, once)"
         cargo install cargo-deb --locked --version "$cargo_deb_version"
     fi
-    [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone --features wasm
+    [ "$#" != 0 ] || cargo build --release --locked -p touchstone --features wasm
 
     # cargo-deb packages the files of the directory of the profile.
     local built=$target/$profile program
     [ "$profile" != dev ] || built=$target/debug
+    if [ -n "$given" ]; then
+        mkdir -p "$built"
+        rm -f "$built/touchstone" "$built/touchstone.debug"
+        cp "$given" "$built/touchstone"
+        [ ! -f "$given.debug" ] || cp "$given.debug" "$built/touchstone.debug"
+    fi
     for program in cgi:cgi-bin fastcgi:fastcgi nsapi:nsapi; do
         make --no-print-directory --silent -C "programs/${program%%:*}" OUT="$built/programs/${program##*:}"
     done
