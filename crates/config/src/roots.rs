@@ -205,10 +205,8 @@ mod tests {
         );
         assert_eq!(
             problems(""),
-            [
-                "site.toml:1:1: [[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose \
-              handler answers without files, such as 'proxy'"
-            ]
+            ["site.toml:1:1: [[site]] needs 'root', such as root = \"www\", or a [[site.route]] whose \
+              handler answers without files, such as 'proxy'"]
         );
     }
 }

@@ -15,4 +15,4 @@ pub mod caddy;
 pub mod nginx;
 
 pub use touchstone_import_base::{Imported, Problem, directive, toml_text};
-use touchstone_import_base::{account, expression, files, networks, output};
+use touchstone_import_base::{account, expression, files, networks, output, readers};

@@ -4,8 +4,8 @@
 //! `.htaccess` of each, then `<Location>` in order. Here one route contains all settings, so each path that a
 //! section, an alias or a proxy names becomes an area that also has the sections of the areas around it.
 
-use super::read::HTACCESS;
 use crate::directive::Directive;
+use crate::readers::apache::HTACCESS;
 
 /// A part of the paths of a site.
 pub struct Area<'d> {

@@ -1,13 +1,12 @@
 //! Apache httpd: servers, directories, locations and `.htaccess`, with their directives.
 //!
 //! ```text
-//! files -> read: directives with their places in the source -> site: virtual hosts
+//! files -> readers: directives with their places in the source -> site: virtual hosts
 //!       -> area: the sections that apply to a part of the paths -> routes: the longest path first
 //! ```
 //!
 //! | module | |
 //! |---|---|
-//! | `read` | from files to directives: sections, `Include`, `Define`, `IfModule` |
 //! | `area` | a part of the paths, and the sections that apply to it |
 //! | `variant` | parts of an area with other settings: files, expressions, conditions, methods |
 //! | `condition` | expressions of `<If>` as conditions |
@@ -16,7 +15,10 @@
 //! | `access` | `Require`, `Order`, `Auth...`: which clients are allowed |
 //! | `rewrite` | `Redirect`, `RewriteCond`, `RewriteRule` |
 //! | `rewrite_map` | `RewriteMap`, and the keys that rules look up |
+//! | `guard` | restrictions that routes of rules and origins must keep |
+//! | `origin` | `ProxyPass`, `ProxyPassReverse`: origins and the paths for them |
 //! | `answer` | the handler: another server, PHP, CGI, files, with fields and error pages |
+//! | `host` | the directives of a virtual host |
 //! | `site` | a virtual host: addresses, names, certificates, its areas |
 //! | `translate` | the whole configuration |
 
@@ -26,14 +28,14 @@ mod area;
 mod condition;
 mod environment;
 mod guard;
+mod host;
 mod oidc;
 mod origin;
-mod read;
 mod rewrite;
 mod rewrite_map;
 mod site;
 mod translate;
 mod variant;
 
-pub use read::{parse, read};
+pub use crate::readers::apache::{parse, read};
 pub use translate::translate;

@@ -5,7 +5,7 @@
 //! slash at the end of only one of the two makes a path with two slashes, or with none.
 
 use super::area::{is, name};
-use super::site::{Host, with_slash};
+use super::host::{Host, with_slash};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;

@@ -7,46 +7,16 @@ use super::answer::{self, Answer, Php, is_of_hidden_names};
 use super::area::{Area, Mount, is, name};
 use super::environment::Environment;
 use super::guard::{guarded, proxies_of, restrict_origins};
+use super::host::{Host, with_slash};
 use super::origin::{Backend, Reverse, backends, covering};
-use super::read::HTACCESS;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
 use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants, wider};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
+use crate::readers::apache::HTACCESS;
 use crate::toml_text::{toml_string, toml_strings};
-
-/// A virtual host, and the directives outside all hosts.
-pub struct Host<'d> {
-    /// The directives in the host.
-    pub block: &'d [Directive],
-    /// The directives outside all hosts.
-    pub outside: Vec<&'d Directive>,
-    /// Clients use HTTPS.
-    pub is_secure: bool,
-}
-
-impl<'d> Host<'d> {
-    /// The directives with a name: those in the host, or else those outside.
-    pub fn all(&self, name: &str) -> Vec<&'d Directive> {
-        let inside: Vec<&'d Directive> = self.block.iter().filter(|one| is(one, name)).collect();
-        match inside.is_empty() {
-            true => self.outside.iter().copied().filter(|one| is(one, name)).collect(),
-            false => inside,
-        }
-    }
-
-    /// The last of these.
-    pub fn one(&self, name: &str) -> Option<&'d Directive> {
-        self.all(name).pop()
-    }
-
-    /// The sections with a name, in the host and outside.
-    pub(super) fn sections(&self) -> Vec<&'d Directive> {
-        self.outside.iter().copied().chain(self.block).filter(|one| one.block.is_some()).collect()
-    }
-}
 
 /// Writes the keys and routes of a host.
 pub fn fill<'d>(
@@ -65,8 +35,7 @@ pub fn fill<'d>(
     section.note("The directives of .htaccess files are in the routes.");
     section.key("htaccess", toml_string("ignore"));
     let mut mounts: Vec<Mount> = root.iter().map(|root| mount("/", root.argument(0))).collect();
-    let aliases: Vec<&Directive> = host.all("Alias");
-    let programs: Vec<&Directive> = host.all("ScriptAlias");
+    let (aliases, programs) = (host.all("Alias"), host.all("ScriptAlias"));
     for alias in aliases.iter().chain(&programs) {
         mounts.push(mount(alias.argument(0), alias.argument(1)));
     }
@@ -318,10 +287,6 @@ fn paths(mounts: &[Mount], scope: &[&Directive], backends: &[Backend<'_>]) -> Ve
 
 fn mount(path: &str, directory: &str) -> Mount {
     Mount { path: with_slash(path), directory: directory.trim_end_matches('/').to_string() }
-}
-
-pub(super) fn with_slash(path: &str) -> String {
-    format!("{}/", path.trim_end_matches('/'))
 }
 
 /// Finds what runs PHP: a handler for php-fpm, or Apache's module.

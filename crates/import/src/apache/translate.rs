@@ -2,14 +2,15 @@
 
 use super::area::is;
 use super::environment::Environment;
-use super::read::HTACCESS;
+use super::host::Host;
 use super::rewrite_map::{self, Uses};
-use super::site::{Host, fill, others};
+use super::site::{fill, others};
 use super::variant::is_variant;
 use crate::Imported;
 use crate::account::Account;
 use crate::directive::{Directive, Form, Place};
 use crate::output::Section;
+use crate::readers::apache::HTACCESS;
 use crate::toml_text::{toml_string, toml_strings};
 
 const HEAD: &str = "\

@@ -1,13 +1,12 @@
 //! Caddy: the Caddyfile with its sites, matchers, snippets and directives.
 //!
 //! ```text
-//! file -> read: lines as directives, with snippets expanded -> address: where sites listen
+//! file -> readers: lines as directives, with snippets expanded -> address: where sites listen
 //!      -> steps: Caddy's order of directives -> routes: first match counts -> answer: what a route does
 //! ```
 //!
 //! | module | |
 //! |---|---|
-//! | `read` | from files to directives: tokens, blocks, `import` |
 //! | `address` | the addresses of a site: scheme, name, port |
 //! | `matcher` | the requests that a directive applies to, and the route keys for them |
 //! | `condition` | conditions that routes have no key for |
@@ -36,7 +35,6 @@ mod matcher;
 mod origin;
 mod placeholder;
 mod proxy;
-mod read;
 mod rewrite;
 mod routes;
 mod routing;
@@ -45,6 +43,6 @@ mod templates;
 mod translate;
 mod variants;
 
-pub use read::{parse, read};
+pub use crate::readers::caddy::{parse, read};
 pub use templates::actions;
 pub use translate::translate;

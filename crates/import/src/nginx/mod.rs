@@ -1,12 +1,11 @@
 //! nginx: `http`, `server`, `location` and `upstream`, with their directives.
 //!
 //! ```text
-//! files -> read: directives with their places -> translate: sites -> location: routes, in nginx's order
+//! files -> readers: directives with their places -> translate: sites -> location: routes, in nginx's order
 //! ```
 //!
 //! | module | |
 //! |---|---|
-//! | `read` | from files to directives |
 //! | `scope` | which directive applies at a place: the innermost one |
 //! | `value` | variables, times and sizes |
 //! | `language` | texts and conditions with variables |
@@ -51,7 +50,6 @@ mod log;
 mod map;
 mod matching;
 mod missing_files;
-mod read;
 mod referers;
 mod replaced_path;
 mod rewriting;
@@ -62,5 +60,5 @@ mod translate;
 mod uploads;
 mod value;
 
-pub use read::{parse, read};
+pub use crate::readers::nginx::{parse, read};
 pub use translate::translate;

@@ -453,4 +453,13 @@ mod tests {
         // The first server of an address is nginx's default, so it has no names here.
         assert!(!text.contains("a.org"), "{text}");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_translated_or_refused(text in "[a-z{};\"'$\\\\# \n*~^/.]{0,200}") {
+            if let Ok(read) = crate::nginx::parse("x", &text) {
+                let _ = translate(&read);
+            }
+        }
+    }
 }

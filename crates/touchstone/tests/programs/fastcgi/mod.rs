@@ -424,8 +424,9 @@ fn speaking(tree: &Tree, kind: &'static str, pieces: Vec<String>) -> String {
     format!("unix:{}", socket.display())
 }
 
-/// A FastCGI program with one process, which answers one request of each connection. It reads the next request
-/// as well, and then closes the connection without an answer to it, as php-fpm does after `pm.max_requests`.
+/// A FastCGI program with one process, which answers one request of each connection. It reads the next
+/// request as well, and then closes the connection without an answer to it, as php-fpm does after
+/// `pm.max_requests`.
 fn ending_after_one_request(tree: &Tree) -> String {
     let socket = tree.beside("ending");
     let listener = UnixListener::bind(&socket).unwrap();
