@@ -39,6 +39,8 @@ pub enum Message {
 pub enum Piece {
     /// Bytes of the body.
     Bytes(Bytes),
+    /// The body is complete. If the channel is closed without this piece, the body broke off.
+    End,
     /// The body broke off.
     Failed,
 }
@@ -228,7 +230,7 @@ async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Send
         match body.next().await {
             Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
             Some(Err(_)) => return place.send(Piece::Failed),
-            None => return,
+            None => return place.send(Piece::End),
         }
     }
 }
@@ -299,8 +301,11 @@ impl Connection for WorkerEnd {
             self.state.step();
             match piece {
                 Some(Piece::Bytes(bytes)) => self.held = bytes,
-                Some(Piece::Failed) => return Err(ClientDisconnected),
-                None => return if self.state.is_gone() { Err(ClientDisconnected) } else { Ok(0) },
+                Some(Piece::End) => {
+                    self.body = None;
+                    return Ok(0);
+                }
+                Some(Piece::Failed) | None => return Err(ClientDisconnected),
             }
         }
         let read = self.held.len().min(to.len());
@@ -406,5 +411,21 @@ mod tests {
         drop(core);
         assert!(!worker.is_alive() && !worker.begin());
         assert_eq!(worker.write(b"x"), Err(ClientDisconnected));
+    }
+
+    #[test]
+    fn a_body_ends_only_where_its_end_was_sent() {
+        let (mut worker, mut core) = bridge(true);
+        let to_worker = core.body.take().unwrap();
+        to_worker.try_send(Piece::Bytes(Bytes::from_static(b"hel"))).unwrap();
+        to_worker.try_send(Piece::End).unwrap();
+        let mut read = [0; 8];
+        assert_eq!(worker.read(&mut read), Ok(3));
+        assert_eq!((worker.read(&mut read), worker.read(&mut read)), (Ok(0), Ok(0)));
+
+        // The core's end is dropped piece by piece: the sender of the body before the mark of the client.
+        let (mut worker, mut core) = bridge(true);
+        drop(core.body.take());
+        assert_eq!(worker.read(&mut read), Err(ClientDisconnected));
     }
 }
