@@ -11,9 +11,9 @@
 # Skipped tests are those marked #[ignore], and those that print a line that begins with "SKIPPED: " because a
 # tool is missing. Such a line fails the run if CI=true.
 #
-# Without arguments two test programs run at once, because many tests wait; the output of each is shown when
-# it has ended. With arguments one runs after the other, and the output is shown immediately. TEST_PROGRAMS is
-# another number of programs, RUST_TEST_THREADS of tests at once in each.
+# One test program runs after the other, and the output is shown immediately. With TEST_PROGRAMS=2 two run at
+# once, which pays on a machine with idle processors; the output of each is shown when it has ended.
+# RUST_TEST_THREADS is the number of tests at once in each.
 #
 # Exit codes: 0 all passed, 1 a test failed or did not compile, or none was run.
 set -euo pipefail
@@ -35,7 +35,6 @@ main() {
     if [ "$#" = 0 ]; then
         # With the features of packages.
         set -- --workspace --features touchstone/wasm
-        at_once=${TEST_PROGRAMS:-2}
     fi
     # --show-output makes the harness print the output of passing tests, which contains the SKIPPED lines.
     case " $* " in *" -- "*) set -- "$@" --show-output ;; *) set -- "$@" -- --show-output ;; esac
