@@ -56,6 +56,8 @@ impl DirectoryStore {
             if read(&file)?.map(|stored| stored.revision) != before {
                 return Ok(None);
             }
+            // A machine that was killed while it wrote has left its file.
+            private_file::remove_unfinished(&file);
             match bytes {
                 Some(bytes) => {
                     private_file::write(&file, bytes, 0o600)?;
@@ -160,6 +162,20 @@ mod tests {
         assert_eq!(store.replace("a/b", None, Some(first)), Ok(None));
         assert_eq!(store.replace("a/b", None, Some(second)), Ok(Some(0)));
         assert_eq!(store.get("a/b"), Ok(None));
+    }
+
+    #[test]
+    fn files_of_killed_writers_are_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = DirectoryStore::new(directory.path().to_path_buf());
+        let unfinished = directory.path().join("a%2Fb.value.7-00000000000000ab.new");
+        for (bytes, has_value) in [(Some(&b"one"[..]), false), (None, true)] {
+            std::fs::write(&unfinished, "o").expect("a file");
+            let before = store.get("a/b").expect("it works").map(|stored| stored.revision);
+            assert_eq!(before.is_some(), has_value);
+            assert!(store.replace("a/b", bytes, before).expect("it works").is_some());
+            assert!(!unfinished.exists());
+        }
     }
 
     #[test]
