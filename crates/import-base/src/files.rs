@@ -1,5 +1,6 @@
 //! The files of a configuration: limits on their number and size, and the files that a pattern matches.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// The maximum size of one file in bytes.
@@ -10,6 +11,39 @@ pub const FILES: usize = 1_000;
 pub const DIRECTIVES: usize = 100_000;
 /// The maximum depth of nested blocks and included files.
 pub const DEPTH: usize = 32;
+
+/// Counts the files and directives of one configuration.
+#[derive(Debug, Default)]
+pub struct Counts {
+    files: usize,
+    directives: usize,
+}
+
+impl Counts {
+    /// Reads a file. `verb`: what the configuration does with its files, for the message.
+    ///
+    /// # Errors
+    /// As for [`read_text`], and if there are more than [`FILES`].
+    pub fn read_text(&mut self, path: &Path, verb: &str) -> Result<String, String> {
+        self.files += 1;
+        if self.files > FILES {
+            return Err(format!("{}: more than {FILES} files are {verb}", path.display()));
+        }
+        read_text(path)
+    }
+
+    /// Adds directives that are at a place.
+    ///
+    /// # Errors
+    /// There are more than [`DIRECTIVES`].
+    pub fn add_directives(&mut self, count: usize, place: impl Display) -> Result<(), String> {
+        self.directives += count;
+        match self.directives > DIRECTIVES {
+            true => Err(format!("{place}: more than {DIRECTIVES} directives")),
+            false => Ok(()),
+        }
+    }
+}
 
 /// The text of a file; bytes that are not UTF-8 are replaced.
 ///

@@ -122,8 +122,8 @@ impl Section {
 
     /// Takes over the keys and conditions of another section.
     pub fn take_keys(&mut self, other: Section) {
+        self.take_conditions(&other);
         self.lines.extend(other.lines.into_iter().filter(|line| !line.starts_with('#')));
-        other.conditions.iter().for_each(|condition| self.and_when(condition));
     }
 
     /// Takes over the conditions of another section.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::directive::{Directive, Form, Place};
-use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
+use crate::files::{Counts, DEPTH, matching};
 
 /// The maximum number of directories that are searched for `.htaccess`.
 const DIRECTORIES: usize = 20_000;
@@ -83,21 +83,17 @@ struct Reader {
     /// The base of relative names: `ServerRoot`, or the directory of the first file.
     directory: Option<PathBuf>,
     variables: BTreeMap<String, String>,
-    files: usize,
-    directives: usize,
+    counts: Counts,
 }
 
 impl Reader {
     fn new(directory: Option<PathBuf>) -> Reader {
-        Reader { directory, variables: BTreeMap::new(), files: 0, directives: 0 }
+        Reader { directory, variables: BTreeMap::new(), counts: Counts::default() }
     }
 
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
-        self.files += 1;
-        if self.files > FILES {
-            return Err(format!("{}: more than {FILES} files are included", path.display()));
-        }
-        self.text(&path.display().to_string(), &read_text(path)?, depth)
+        let text = self.counts.read_text(path, "included")?;
+        self.text(&path.display().to_string(), &text, depth)
     }
 
     fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
@@ -119,11 +115,8 @@ impl Reader {
         }
         let mut directives = Vec::new();
         while let Some((number, line)) = lines.next() {
-            self.directives += 1;
-            if self.directives > DIRECTIVES {
-                return Err(format!("{file}:{number}: more than {DIRECTIVES} directives"));
-            }
             let place = Place::new(file.clone(), number);
+            self.counts.add_directives(1, &place)?;
             if let Some(name) = line.strip_prefix("</") {
                 let name = name.trim_end_matches('>').trim();
                 match section {
@@ -362,13 +355,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        fn of(directive: &Directive, out: &mut Vec<String>) {
-            out.push(directive.to_string());
-            directive.inside().iter().for_each(|inner| of(inner, out));
-        }
-        let mut out = Vec::new();
-        parse("a.conf", text).unwrap().iter().for_each(|directive| of(directive, &mut out));
-        out
+        crate::readers::shown(&parse("a.conf", text).unwrap())
     }
 
     #[test]

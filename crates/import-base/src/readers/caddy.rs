@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::directive::{Directive, Form, Place};
-use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
+use crate::files::{Counts, DEPTH, matching, read_text};
 
 /// Reads a Caddyfile and what it imports.
 ///
@@ -50,8 +50,7 @@ struct Line {
 #[derive(Default)]
 struct Reader {
     with_files: bool,
-    files: usize,
-    directives: usize,
+    counts: Counts,
     snippets: BTreeMap<String, Vec<Directive>>,
 }
 
@@ -87,10 +86,7 @@ impl Reader {
         if let Some(snippet) = self.snippets.get(name) {
             let arguments = import.arguments.get(1..).unwrap_or_default();
             let filled: Vec<Directive> = snippet.iter().map(|line| with_arguments(line, arguments)).collect();
-            self.directives += filled.iter().map(count).sum::<usize>();
-            if self.directives > DIRECTIVES {
-                return Err(format!("{}: more than {DIRECTIVES} directives", import.place));
-            }
+            self.counts.add_directives(filled.iter().map(count).sum(), &import.place)?;
             return Ok(Some(filled));
         }
         if !self.with_files {
@@ -103,11 +99,7 @@ impl Reader {
         }
         let mut all = Vec::new();
         for file in files {
-            self.files += 1;
-            if self.files > FILES {
-                return Err(format!("{}: more than {FILES} files are imported", file.display()));
-            }
-            let text = read_text(&file)?;
+            let text = self.counts.read_text(&file, "imported")?;
             let shown = file.display().to_string();
             let lines = lines(&shown, &text)?;
             let directory = file.parent().unwrap_or(Path::new(""));
@@ -224,10 +216,7 @@ impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
                 line.tokens.pop();
             }
             let mut directive = self.directive(&line);
-            self.reader.directives += 1;
-            if self.reader.directives > DIRECTIVES {
-                return Err(format!("{}: more than {DIRECTIVES} directives", directive.place));
-            }
+            self.reader.counts.add_directives(1, &directive.place)?;
             if opens {
                 let around = self.in_scalars;
                 self.in_scalars |= directive.name == "map" || directive.name == "vars";
@@ -412,13 +401,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        fn of(directive: &Directive, out: &mut Vec<String>) {
-            out.push(format!("{}: {}", directive.place, directive.text()));
-            directive.inside().iter().for_each(|inner| of(inner, out));
-        }
-        let mut out = Vec::new();
-        parse("Caddyfile", text).unwrap().iter().for_each(|directive| of(directive, &mut out));
-        out
+        crate::readers::shown(&parse("Caddyfile", text).unwrap())
     }
 
     #[test]

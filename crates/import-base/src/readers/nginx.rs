@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::directive::{Directive, Form, Place};
-use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
+use crate::files::{Counts, DEPTH, matching};
 
 /// Reads a file and the files that it includes.
 ///
@@ -13,7 +13,7 @@ use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
 /// exceeded.
 pub fn read(file: &Path) -> Result<Vec<Directive>, String> {
     let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
-    let mut reader = Reader { directory: Some(directory), files: 0, directives: 0 };
+    let mut reader = Reader { directory: Some(directory), counts: Counts::default() };
     reader.file(file, 0)
 }
 
@@ -22,24 +22,20 @@ pub fn read(file: &Path) -> Result<Vec<Directive>, String> {
 /// # Errors
 /// As for [`read`].
 pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
-    let mut reader = Reader { directory: None, files: 0, directives: 0 };
+    let mut reader = Reader { directory: None, counts: Counts::default() };
     reader.text(name, text, 0)
 }
 
 struct Reader {
     /// The base of relative names: the directory of the first file, as in nginx.
     directory: Option<PathBuf>,
-    files: usize,
-    directives: usize,
+    counts: Counts,
 }
 
 impl Reader {
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
-        self.files += 1;
-        if self.files > FILES {
-            return Err(format!("{}: more than {FILES} files are included", path.display()));
-        }
-        self.text(&path.display().to_string(), &read_text(path)?, depth)
+        let text = self.counts.read_text(path, "included")?;
+        self.text(&path.display().to_string(), &text, depth)
     }
 
     fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
@@ -71,10 +67,7 @@ impl Reader {
                 Word::BlockEnds => return Err(words.fault("a '}' without its '{'")),
                 Word::BlockBegins | Word::Ends => return Err(words.fault("a directive has no name")),
             };
-            self.directives += 1;
-            if self.directives > DIRECTIVES {
-                return Err(words.fault(&format!("more than {DIRECTIVES} directives")));
-            }
+            self.counts.add_directives(1, format_args!("{}:{}", words.file, words.line))?;
             let place = Place::new(words.file.clone(), line);
             let directive = self.rest_of(name, place, words, depth)?;
             match directive.name == "include" && self.directory.is_some() {
