@@ -62,6 +62,8 @@ pub struct SectionPlaces {
     pub header: Place,
     /// The keys that were given.
     pub keys: BTreeMap<&'static str, KeyPlaces>,
+    /// The keys that misspelt names probably meant.
+    pub meant: Vec<&'static str>,
 }
 
 impl SectionPlaces {

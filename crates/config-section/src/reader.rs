@@ -3,7 +3,6 @@
 //! All problems are collected, each at its place. [`kinds`](super::kinds) reads the values of keys.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -98,11 +97,6 @@ impl<'t> Reader<'t> {
         &self.problems
     }
 
-    /// How many problems have been found so far.
-    pub fn problem_count(&self) -> usize {
-        self.problems.len()
-    }
-
     /// Adds a problem.
     pub fn problem(&mut self, place: Place, message: String) {
         let file = self.sources.get(place.file).map_or(self.file, |source| &source.name);
@@ -170,8 +164,7 @@ impl<'t> Reader<'t> {
         header: Place,
     ) -> (C, SectionPlaces) {
         let mut target = section.defaults();
-        let mut places = SectionPlaces { header, keys: BTreeMap::new() };
-        let mut meant = Vec::new();
+        let mut places = SectionPlaces { header, ..SectionPlaces::default() };
         for (name, value) in table.iter() {
             match section.key(name.get_ref()) {
                 Some(key) => {
@@ -180,12 +173,12 @@ impl<'t> Reader<'t> {
                 }
                 None => {
                     let names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
-                    meant.extend(self.unknown_key(&section.header(), &names, name));
+                    places.meant.extend(self.unknown_key(&section.header(), &names, name));
                 }
             }
         }
         // A misspelt key is not reported as missing as well.
-        let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !meant.contains(&key.name);
+        let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !places.meant.contains(&key.name);
         for key in section.keys.iter().filter(|key| key.default.is_none()).filter(is_missing) {
             let message =
                 format!("{} needs '{}', such as {} = {}", section.header(), key.name, key.name, key.example);

@@ -308,9 +308,9 @@ impl ConfigReader<'_> {
         for (position, document) in documents.iter().enumerate() {
             let Some((_, value)) = document.get_key_value(MAP.name) else { continue };
             self.enter(position);
-            let problems_before = self.problem_count();
+            let problems_before = self.problems().len();
             let read = self.tables(&MAP, value);
-            let values_are_right = self.problem_count() == problems_before;
+            let values_are_right = self.problems().len() == problems_before;
             for (config, section) in read {
                 if values_are_right {
                     self.add_map(&config, &section, &mut maps);

@@ -5,15 +5,11 @@
 
 use super::config_reader::ConfigReader;
 use super::unreached::answers_all_of_its_path;
-use super::{Loaded, RouteConfig, SectionPlaces};
+use super::{ConfigProblem, Loaded, RouteConfig, SectionPlaces};
 
 impl ConfigReader<'_> {
     /// Checks all sites.
     pub(super) fn check_roots(&mut self, loaded: &Loaded) {
-        // The key is there with another name.
-        if self.problems().iter().any(|problem| problem.message.ends_with("did you mean 'root'?")) {
-            return;
-        }
         let sites = loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites.filter(|(site, _)| site.root.is_none()) {
             if self.has_faulty_root(places) {
@@ -44,11 +40,13 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Whether a problem of the value of `root` is reported already.
+    /// Whether a problem of the name or the value of `root` is reported already.
     fn has_faulty_root(&self, places: &SectionPlaces) -> bool {
         let place = places.key("root");
-        places.keys.contains_key("root")
-            && self.problems().iter().any(|it| (it.line, it.column) == (place.line, place.column))
+        let is_at_value =
+            |problem: &ConfigProblem| (problem.line, problem.column) == (place.line, place.column);
+        places.meant.contains(&"root")
+            || places.keys.contains_key("root") && self.problems().iter().any(is_at_value)
     }
 
     fn check_root_of_route(

@@ -888,10 +888,10 @@ pub(crate) fn read_routes(
     value: &Value<'_>,
     routes: &mut Vec<RouteConfig>,
 ) -> Vec<SectionPlaces> {
-    let problems_before = reader.problem_count();
+    let problems_before = reader.problems().len();
     let read = reader.tables(&ROUTE, value);
     // If a value is wrong, a check of all keys would only report that again.
-    let values_are_right = reader.problem_count() == problems_before;
+    let values_are_right = reader.problems().len() == problems_before;
     let mut all_places = Vec::with_capacity(read.len());
     for (route, places) in read {
         if values_are_right {
