@@ -90,24 +90,13 @@ pub fn backends<'d>(host: &Host<'d>, section: &mut Section, account: &mut Accoun
         .map(|one| (one, one.argument(0), one.arguments.get(1..).unwrap_or_default()));
     for (line, named, rest) in in_locations.chain(all) {
         let url = rest.first().map_or("", String::as_str);
-        if found.iter().any(|backend| backend.is_for(named)) {
-            // An earlier one answers all of its requests.
+        // An earlier one answers all of its requests, or the area is served from files.
+        let is_covered = found.iter().any(|backend| backend.is_for(named));
+        if is_covered || url == "!" {
             section.note(line.to_string());
             account.translated(line, &mut Section::default());
-            continue;
         }
-        if url == "!" {
-            section.note(line.to_string());
-            account.translated(line, &mut Section::default());
-            // The area is served from files.
-            found.push(Backend {
-                path: with_slash(named),
-                named: named.to_string(),
-                origins: Vec::new(),
-                base: String::new(),
-                timeout: None,
-                lines: vec![line],
-            });
+        if is_covered {
             continue;
         }
         match backend(host, line, named, url, rest) {
@@ -130,7 +119,10 @@ fn backend<'d>(
     if url.contains(['$', '%', '?']) {
         return Err("an origin is an address without variables and without a query".to_string());
     }
-    let (origins, base, mut lines) = addresses(host, url)?;
+    let (origins, base, mut lines) = match url {
+        "!" => Default::default(),
+        url => addresses(host, url)?,
+    };
     lines.insert(0, line);
     let (path, named) = (with_slash(named), named.to_string());
     Ok(Backend { path, named, origins, base, timeout, lines })

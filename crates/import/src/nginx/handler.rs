@@ -504,12 +504,13 @@ fn files(own: &Scope<'_>, how: &Match, site: &Site<'_>, route: &mut Section, acc
     if let Some(alias) = own.one("alias") {
         let directory = alias.argument(0);
         match directory.contains('$') {
-            true if root_of_groups(how, directory).is_some() => {
-                account.translated(alias, route);
-                let root = root_of_groups(how, directory).unwrap_or_default();
-                route.key("root", toml_string(if root.is_empty() { "/" } else { &root }));
-            }
-            true => account.problem(alias, route, "a directory has no variables"),
+            true => match root_of_groups(how, directory) {
+                Some(root) => {
+                    account.translated(alias, route);
+                    route.key("root", toml_string(if root.is_empty() { "/" } else { root }));
+                }
+                None => account.problem(alias, route, "a directory has no variables"),
+            },
             false if how.expression().is_some() => {
                 account.problem(
                     alias,
@@ -550,7 +551,7 @@ fn files(own: &Scope<'_>, how: &Match, site: &Site<'_>, route: &mut Section, acc
 
 /// The directory below which an alias with groups is the path itself: `alias /srv/$1/$2` for the expression
 /// `^/(css|js)/(.*)$`.
-fn root_of_groups(how: &Match, alias: &str) -> Option<String> {
+fn root_of_groups<'a>(how: &Match, alias: &'a str) -> Option<&'a str> {
     let (expression, _) = how.expression()?;
     let mut rest = expression.strip_prefix('^')?.trim_end_matches('$');
     let (mut path, mut groups) = (String::new(), 0);
@@ -567,7 +568,7 @@ fn root_of_groups(how: &Match, alias: &str) -> Option<String> {
     path.push_str(rest);
     let is_literal = path.chars().all(|c| c.is_ascii_alphanumeric() || "/_-$".contains(c));
     let root = alias.strip_suffix(&path).filter(|root| !root.contains('$'))?;
-    (is_literal && groups > 0 && path.starts_with('/')).then(|| root.to_string())
+    (is_literal && groups > 0 && path.starts_with('/')).then_some(root)
 }
 
 /// The arguments of a `try_files`. Those that begin with the first group of the location's expression get a
