@@ -110,8 +110,7 @@ fn settings(
     programs: Programs,
 ) -> Result<CgiSettings, String> {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    // Empty: the program gets no DOCUMENT_ROOT.
-    let root = route.root_in(site).cloned().unwrap_or_default();
+    let root = route.root_in(site);
     let user = match cgi.user.as_str() {
         "" => None,
         text => Some(User::find(text).map_err(|message| format!("'cgi.user': {message}"))?),
@@ -119,7 +118,7 @@ fn settings(
     Ok(CgiSettings {
         programs,
         interpreter: cgi.interpreter.clone(),
-        document_root: std::path::absolute(&root).unwrap_or(root),
+        document_root: root.map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone())),
         symlinks: symlink_policy(site.symlinks),
         hidden_files: site.hidden_files,
         user,

@@ -189,7 +189,7 @@ fn settings(
         times: time_limits(config),
         header: HeaderLimits { bytes: count(config.header_bytes), ..HeaderLimits::default() },
         paths,
-        document_root: config.document_root.clone().or(root_path).unwrap_or_default(),
+        document_root: config.document_root.clone().or(root_path),
         parameters: config.variables.clone().into_iter().collect(),
         pass_authorization: config.pass_authorization,
         send_files_from: send_files_from.map(|path| open_root(&absolute(path), symlinks)).transpose()?,

@@ -6,7 +6,7 @@ use touchstone_acme as acme;
 pub use touchstone_acme::records_to_set;
 use touchstone_config::{
     AcmeConfig, Config, ConfigPlaces, ConfigProblem, ListenAddress, SiteConfig, StreamCertificate,
-    StreamConfig,
+    StreamConfig, site_name,
 };
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
@@ -126,8 +126,7 @@ pub fn log_notices(error_log: &ErrorLog, notices: Vec<Notice>) {
 /// What messages call a site.
 fn label(site: &SiteConfig) -> String {
     let root = || site.root.as_ref().map(|root| root.display().to_string());
-    let address = || site.listen.first().map(ListenAddress::to_string);
-    site.hosts.first().cloned().or_else(root).or_else(address).unwrap_or_default()
+    site.hosts.first().cloned().or_else(root).unwrap_or_else(|| site_name(site))
 }
 
 fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {

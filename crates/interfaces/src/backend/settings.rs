@@ -24,8 +24,8 @@ pub struct Settings {
     pub header: HeaderLimits,
     /// Which program a path is for.
     pub paths: Paths,
-    /// `DOCUMENT_ROOT`: the root as the program sees it; empty: the variable is not set.
-    pub document_root: PathBuf,
+    /// `DOCUMENT_ROOT`: the root as the program sees it; `None`: the variable is not set.
+    pub document_root: Option<PathBuf>,
     /// Additional variables. They replace variables of the same name.
     pub parameters: Vec<(String, String)>,
     /// The program gets `Authorization`.

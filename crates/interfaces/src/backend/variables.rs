@@ -9,9 +9,7 @@ use touchstone_route::TargetRequest;
 
 use super::script::Script;
 use super::settings::{Paths, Settings};
-use crate::meta_variables::{
-    MetaVariables, RequestFacts, VariableSink, ZeroByte, some_directory, write_variables,
-};
+use crate::meta_variables::{MetaVariables, RequestFacts, VariableSink, ZeroByte, write_variables};
 
 /// The variables of a request for a program.
 pub struct ProgramVariables<'a> {
@@ -107,7 +105,7 @@ impl<'a> ProgramVariables<'a> {
             script_name: &self.script.name,
             path_info: self.script.path_info,
             query: self.query.as_deref().or(self.facts.query),
-            document_root: some_directory(&self.settings.document_root),
+            document_root: self.settings.document_root.as_deref(),
             script_filename: self.file.as_deref(),
             content_length: (self.head.body != RequestBody::None).then_some(self.body_bytes),
             pass_authorization: self.settings.pass_authorization,
@@ -159,5 +157,6 @@ impl<'a> ProgramVariables<'a> {
 }
 
 fn file_of(script: &Script<'_>, settings: &Settings) -> Option<PathBuf> {
-    matches!(settings.paths, Paths::Scripts(_)).then(|| script.file_below(&settings.document_root))
+    let root = settings.document_root.as_deref().filter(|_| matches!(settings.paths, Paths::Scripts(_)));
+    root.map(|root| script.file_below(root))
 }

@@ -40,7 +40,7 @@ use super::spawn::Stage;
 use super::spool::{SpoolError, spool};
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser, pass_interim};
-use crate::meta_variables::{MetaVariables, RequestFacts, some_directory};
+use crate::meta_variables::{MetaVariables, RequestFacts};
 
 /// Bytes of a program's output that are held for a slower client.
 const HELD_BYTES: usize = 128 * 1024;
@@ -225,7 +225,7 @@ impl CgiHandler {
         let facts = RequestFacts {
             script_name: &program.script_name,
             path_info: &program.path_info,
-            document_root: some_directory(&settings.document_root),
+            document_root: settings.document_root.as_deref(),
             script_filename: Some(&program.file),
             pass_authorization: settings.pass_authorization,
             ..RequestFacts::of(request)

@@ -15,8 +15,8 @@ pub struct CgiSettings {
     pub programs: Programs,
     /// The interpreter that executes them; `None`: they are executed directly.
     pub interpreter: Option<PathBuf>,
-    /// The site's root, which programs get as a variable.
-    pub document_root: PathBuf,
+    /// The site's root, which programs get as a variable; `None`: the variable is not set.
+    pub document_root: Option<PathBuf>,
     /// Where symbolic links may lead.
     pub symlinks: SymlinkPolicy,
     /// Names that begin with a dot may be programs.

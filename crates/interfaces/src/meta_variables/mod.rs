@@ -31,11 +31,6 @@ use touchstone_handler::request::{self, PlainGet, Request};
 /// The value of `SERVER_SOFTWARE`.
 pub const SERVER_SOFTWARE: &str = concat!("Touchstone/", env!("CARGO_PKG_VERSION"));
 
-/// The directory for `DOCUMENT_ROOT`; empty: there is none.
-pub fn some_directory(directory: &Path) -> Option<&Path> {
-    Some(directory).filter(|directory| !directory.as_os_str().is_empty())
-}
-
 /// All facts about a request that become variables. Borrowed: it is made for one call.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFacts<'a> {
