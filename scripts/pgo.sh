@@ -229,7 +229,6 @@ cores = 1
 
 [[site]]
 listen = ["127.0.0.1:0"]
-root = "$scratch/site"
 
 [[site.route]]
 path = "/"
