@@ -1,12 +1,12 @@
 //! An exclusive lease, which is valid as long as it is extended.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::store::SharedStore;
@@ -26,10 +26,9 @@ pub struct Leases {
 
 /// A lease that this process holds. Dropping it releases it.
 pub struct Lease {
-    store: SharedStore,
-    key: String,
     revision: watch::Receiver<Option<u64>>,
-    beats: AbortHandle,
+    /// Dropped with the lease; the task that extends the lease then releases it.
+    _held: oneshot::Sender<Infallible>,
     /// The process that held it before and did not release it.
     pub previous_holder: Option<String>,
 }
@@ -68,9 +67,10 @@ impl Leases {
         };
         self.observed.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         let (sender, revision) = watch::channel(Some(revision));
-        let (leases, of) = (self.clone(), key.clone());
-        let beats = tokio::spawn(async move { leases.extend(&of, &sender).await }).abort_handle();
-        Ok(Some(Lease { store: self.store.clone(), key, revision, beats, previous_holder }))
+        let (held, released) = oneshot::channel();
+        let leases = self.clone();
+        tokio::spawn(async move { leases.extend(&key, &sender, released).await });
+        Ok(Some(Lease { revision, _held: held, previous_holder }))
     }
 
     /// Whether a lease of another process has not changed for its whole time. The first check only starts
@@ -89,12 +89,24 @@ impl Leases {
         }
     }
 
-    /// Extends a lease until it is lost.
-    async fn extend(&self, key: &str, revision: &watch::Sender<Option<u64>>) {
+    /// Extends a lease until it is lost or released. It does not stop within an extension: the store could
+    /// have the new value already, under a revision that nothing would remove.
+    async fn extend(
+        &self,
+        key: &str,
+        revision: &watch::Sender<Option<u64>>,
+        mut released: oneshot::Receiver<Infallible>,
+    ) {
         let mut extended = Instant::now();
         for count in 1.. {
-            tokio::time::sleep(self.time / BEATS).await;
             let current = *revision.borrow();
+            if tokio::time::timeout(self.time / BEATS, &mut released).await.is_ok() {
+                if let Some(current) = current {
+                    // A lease that is not removed expires.
+                    let _ = self.store.remove(key, current).await;
+                }
+                return;
+            }
             match self.store.replace(key, &self.value(count), current).await {
                 Ok(Some(new)) => {
                     extended = Instant::now();
@@ -120,21 +132,6 @@ impl Lease {
         let mut revision = self.revision.clone();
         // An error means that the beats have ended.
         let _ = revision.wait_for(Option::is_none).await;
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.beats.abort();
-        let (Some(revision), Ok(runtime)) = (*self.revision.borrow(), tokio::runtime::Handle::try_current())
-        else {
-            return;
-        };
-        let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
-        runtime.spawn(async move {
-            // A lease that is not released expires.
-            let _ = store.remove(&key, revision).await;
-        });
     }
 }
 
@@ -188,8 +185,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let time = Duration::from_millis(200);
         let (one, other) = (leases(&directory, time), leases(&directory, time));
-        let lease = one.take("a.org").await.expect("it works").expect("it is free");
-        lease.beats.abort(); // as a process that was killed
+        // A process has acquired it and was killed.
+        one.store.replace("leases/a.org", &one.value(0), None).await.expect("it works").expect("it is free");
         let taken = loop {
             if let Some(taken) = other.take("a.org").await.expect("it works") {
                 break taken;
@@ -198,10 +195,40 @@ mod tests {
         };
         assert_eq!(taken.previous_holder.as_deref(), Some(one.owner()));
         assert_ne!(one.owner(), other.owner());
-        // The former holder does not release a lease that it no longer holds.
+    }
+
+    #[tokio::test]
+    async fn a_former_holder_does_not_release_the_lease_of_another() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (one, other) =
+            (leases(&directory, Duration::from_secs(60)), leases(&directory, Duration::from_secs(60)));
+        let lease = one.take("a.org").await.expect("it works").expect("it is free");
+        let stored = other.store.get("leases/a.org").await.expect("it works").expect("it is there");
+        let replaced = other.store.replace("leases/a.org", &other.value(0), Some(stored.revision)).await;
+        replaced.expect("it works").expect("the revision is known");
         drop(lease);
-        tokio::time::sleep(time / 4).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(one.take("a.org").await.expect("it works").is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_lease_that_is_dropped_while_it_is_extended_is_released() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let time = Duration::from_millis(8);
+        for turn in 0..100 {
+            let name = format!("{turn}.org");
+            let one = leases(&directory, time);
+            let lease = one.take(&name).await.expect("it works").expect("it is free");
+            tokio::time::sleep(time / BEATS + Duration::from_micros(turn * 20)).await;
+            drop(lease);
+            let key = format!("leases/{name}");
+            let is_gone = async {
+                while one.store.get(&key).await.expect("it works").is_some() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), is_gone).await.expect("it is released");
+        }
     }
 
     #[tokio::test]
