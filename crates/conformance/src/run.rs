@@ -61,11 +61,11 @@ pub struct Outcome {
 impl Server<'_> {
     /// Waits until it answers, and determines the facts about its page.
     pub fn learn(&self, is_over: &dyn Fn() -> bool) -> Result<Facts, String> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match self.ask_for_page() {
                 Ok(facts) => return Ok(facts),
-                Err(problem) if begun.elapsed() > START || is_over() => return Err(problem),
+                Err(problem) if started.elapsed() > START || is_over() => return Err(problem),
                 Err(_) => std::thread::sleep(Duration::from_millis(30)),
             }
         }

@@ -53,18 +53,18 @@ mod tests {
     #[test]
     fn no_thread_starts_before_the_start_time() {
         let (start_ns, go_on) = (now_ns() + 50_000_000, AtomicBool::new(false));
-        let begun_ns = std::thread::scope(|scope| {
+        let started_ns = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| wait_for_start(start_ns, &go_on))).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
         });
-        assert!(begun_ns.iter().all(|begun_ns| begun_ns.is_some_and(|begun_ns| begun_ns >= start_ns)));
+        assert!(started_ns.iter().all(|started_ns| started_ns.is_some_and(|started_ns| started_ns >= start_ns)));
     }
 
     #[test]
     fn a_past_start_returns_at_once_and_a_stopped_one_returns_none() {
         let start_ns = now_ns();
         assert!(
-            wait_for_start(start_ns, &AtomicBool::new(true)).is_some_and(|begun_ns| begun_ns >= start_ns)
+            wait_for_start(start_ns, &AtomicBool::new(true)).is_some_and(|started_ns| started_ns >= start_ns)
         );
         let far_ns = now_ns() + Duration::from_secs(3600).as_nanos() as u64;
         assert_eq!(wait_for_start(far_ns, &AtomicBool::new(true)), None);

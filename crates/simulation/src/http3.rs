@@ -315,7 +315,7 @@ impl AnswerCheck {
             let mut input = sending.step();
             while let Some(step) = reader.next(&mut input) {
                 match step {
-                    FrameItem::Start { kind: begun, .. } => kind = begun,
+                    FrameItem::Start { kind: started, .. } => kind = started,
                     FrameItem::Payload { bytes, .. } if kind == FrameType::HEADERS => {
                         head.extend_from_slice(bytes)
                     }

@@ -135,7 +135,7 @@ impl Handler for CompressedHandler {
             ImmediateAnswer::Written(answer) => {
                 ImmediateAnswer::Written(add_vary_if_codable_with(answer, body.len() as u64))
             }
-            ImmediateAnswer::Pending(begun) => ImmediateAnswer::Pending(Box::new(PlainPending(begun))),
+            ImmediateAnswer::Pending(pending) => ImmediateAnswer::Pending(Box::new(PlainPending(pending))),
             ImmediateAnswer::Handle => ImmediateAnswer::Handle,
         }
     }

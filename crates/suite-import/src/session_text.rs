@@ -34,11 +34,11 @@ impl<'r> Session<'r> {
     pub(super) fn of(recording: &'r Recording, most: usize) -> Session<'r> {
         // A request without a time remains after the one before it.
         let mut latest = Duration::ZERO;
-        let begun = recording.requests.iter().map(|request| {
+        let timed = recording.requests.iter().map(|request| {
             latest = request.after.unwrap_or(latest);
             (latest, request)
         });
-        let mut keyed: Vec<(Duration, &RecordedRequest)> = begun.collect();
+        let mut keyed: Vec<(Duration, &RecordedRequest)> = timed.collect();
         keyed.sort_by_key(|(after, _)| *after);
         let left_out = keyed.len().saturating_sub(most);
         keyed.truncate(most);

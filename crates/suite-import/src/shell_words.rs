@@ -42,17 +42,17 @@ fn posix_words(text: &str) -> Result<Vec<String>, (usize, String)> {
                 None => return Err((line, "the command ends with a backslash".to_string())),
             },
             '\'' | '"' => {
-                let begun = line;
+                let start_line = line;
                 let into = word.get_or_insert_default();
                 if !quoted(character, false, &mut characters, into, &mut line) {
-                    return Err((begun, format!("the quote {character} is not closed")));
+                    return Err((start_line, format!("the quote {character} is not closed")));
                 }
             }
             '$' if characters.peek() == Some(&'\'') => {
                 characters.next();
-                let begun = line;
+                let start_line = line;
                 if !quoted('\'', true, &mut characters, word.get_or_insert_default(), &mut line) {
-                    return Err((begun, "the quote $' is not closed".to_string()));
+                    return Err((start_line, "the quote $' is not closed".to_string()));
                 }
             }
             ';' | '|' | '&' | '<' | '>' | '`' => {

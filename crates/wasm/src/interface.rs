@@ -140,10 +140,10 @@ impl Handler for WasmOfCore {
         self.component.imports.counts.requests.add(1);
         let id = request.id.clone();
         // Before the future, which would be large with the request and the parts of the run in it.
-        let begun = self.begin(request);
+        let prepared = self.prepare(request);
         Box::pin(async move {
-            let answered = match begun {
-                Ok(begun) => self.answer(begun).await,
+            let answered = match prepared {
+                Ok(prepared) => self.answer(prepared).await,
                 Err(failure) => Err(failure),
             };
             Handled::Answer(answered.unwrap_or_else(|failure| self.error_answer(&failure, &id)))
@@ -152,7 +152,7 @@ impl Handler for WasmOfCore {
 }
 
 /// A request in an instance that has not run yet.
-struct Begun {
+struct PreparedRequest {
     run: Box<InstanceRun>,
     reply: oneshot::Receiver<message::Reply>,
     permit: RequestPermit,
@@ -179,8 +179,8 @@ impl Drop for RequestPermit {
 }
 
 impl WasmOfCore {
-    async fn answer(self: &Rc<Self>, begun: Begun) -> Result<Answer, Failure> {
-        let Begun { mut run, reply, permit, is_head } = begun;
+    async fn answer(self: &Rc<Self>, prepared: PreparedRequest) -> Result<Answer, Failure> {
+        let PreparedRequest { mut run, reply, permit, is_head } = prepared;
         let settings = &self.component.settings;
         let reply = run.head(reply, settings.limits.answer).await?;
         let (mut parts, mut body) = reply.map_err(Failure::Fault)?.into_parts();
@@ -223,8 +223,8 @@ impl WasmOfCore {
         Ok(answer.part(BodyPart::Stream { body: receiver, length }))
     }
 
-    /// Starts a request in an instance.
-    fn begin(&self, mut request: Request) -> Result<Begun, Failure> {
+    /// Prepares a request for an instance, new or kept.
+    fn prepare(&self, mut request: Request) -> Result<PreparedRequest, Failure> {
         let component = &self.component;
         let permit = component.permit().ok_or(Failure::Full)?;
         let is_head = request.received.method_text() == b"HEAD";
@@ -278,7 +278,7 @@ impl WasmOfCore {
             output: OutputLogger { output, name: self.name.clone(), server: self.server.clone() },
             thread_until: component.thread_until.clone(),
         };
-        Ok(Begun { run: Box::new(InstanceRun::new(parts)), reply, permit, is_head })
+        Ok(PreparedRequest { run: Box::new(InstanceRun::new(parts)), reply, permit, is_head })
     }
 
     fn hooks(&self, has_next: bool) -> (Hooks, Option<OutgoingRequests>) {

@@ -35,7 +35,7 @@ pub(super) fn connection(address: SocketAddr, text: &str, watch: &Watch<'_>) -> 
         }
         rest = then;
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut kept = None;
     loop {
         let part = &mut transcript.parts[0];
@@ -44,10 +44,10 @@ pub(super) fn connection(address: SocketAddr, text: &str, watch: &Watch<'_>) -> 
             return Ok(transcript);
         }
         match (watch.is_kept)(&transcript) {
-            true => _ = kept.get_or_insert_with(|| begun.elapsed()),
+            true => _ = kept.get_or_insert_with(|| started.elapsed()),
             false => kept = None,
         }
-        if watch.is_over(begun.elapsed(), kept) {
+        if watch.is_over(started.elapsed(), kept) {
             return Ok(transcript);
         }
     }

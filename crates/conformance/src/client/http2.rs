@@ -47,14 +47,14 @@ pub(super) fn connection(
             }
         }
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut kept = None;
     while open.read_once() {
         match (watch.is_kept)(&open.transcript) {
-            true => _ = kept.get_or_insert_with(|| begun.elapsed()),
+            true => _ = kept.get_or_insert_with(|| started.elapsed()),
             false => kept = None,
         }
-        if watch.is_over(begun.elapsed(), kept) {
+        if watch.is_over(started.elapsed(), kept) {
             break;
         }
     }
@@ -83,8 +83,8 @@ impl Open {
     }
 
     fn read_for(&mut self, time: Duration, is_done: impl Fn(&Transcript) -> bool) {
-        let begun = Instant::now();
-        while begun.elapsed() < time && !is_done(&self.transcript) && self.read_once() {}
+        let started = Instant::now();
+        while started.elapsed() < time && !is_done(&self.transcript) && self.read_once() {}
     }
 }
 

@@ -34,16 +34,16 @@ pub(super) fn connection(
                 break;
             }
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut kept = None;
         loop {
             tokio::time::sleep(TICK).await;
             let transcript = streams.transcript();
             match (watch.is_kept)(&transcript) {
-                true => _ = kept.get_or_insert_with(|| begun.elapsed()),
+                true => _ = kept.get_or_insert_with(|| started.elapsed()),
                 false => kept = None,
             }
-            if transcript.connection_close.is_some() || watch.is_over(begun.elapsed(), kept) {
+            if transcript.connection_close.is_some() || watch.is_over(started.elapsed(), kept) {
                 connection.close(VarInt::from_u32(0x100), b"");
                 // The rest of the close is sent while the endpoint exists.
                 let _ = tokio::time::timeout(Duration::from_millis(50), endpoint.wait_idle()).await;

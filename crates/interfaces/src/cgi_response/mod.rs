@@ -185,9 +185,9 @@ impl ResponseParser {
     /// The bytes cannot become a response.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Option<(ProgramResponse, usize)>, ResponseError> {
         let mut passed = 0;
-        while let Some((begun, end)) = self.feed_header(&bytes[passed..])? {
+        while let Some((head, end)) = self.feed_header(&bytes[passed..])? {
             passed += end;
-            match begun {
+            match head {
                 HeaderKind::Response(response) => return Ok(Some((response, passed))),
                 HeaderKind::Interim(_) if self.interim_count == MOST_INTERIM => {
                     return Err(ResponseError::TooManyInterim);

@@ -237,11 +237,11 @@ impl<'a> Run<'a> {
     }
 
     fn carry_out(mut self) -> Result<Finished, BenchError> {
-        let begun = self
+        let launched = self
             .try_cases()
             .and_then(|()| self.warm_up())
             .and_then(|()| if self.prepared.search { self.search() } else { Ok(()) });
-        let status = match begun {
+        let status = match launched {
             Ok(()) => self.run_mixes(),
             Err(reason) => RunStatus::Incomplete(reason),
         };

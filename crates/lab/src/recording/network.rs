@@ -14,7 +14,7 @@ pub struct NetworkReading {
     pub segments_sent_again: Option<u64>,
     /// All segments sent.
     pub segments_sent: Option<u64>,
-    /// Connections begun from here.
+    /// Connections that were opened from here.
     pub active_opens: Option<u64>,
     /// Connections accepted here.
     pub passive_opens: Option<u64>,

@@ -178,15 +178,15 @@ mod tests {
     #[test]
     fn jobs_run_and_what_is_beyond_the_queue_is_refused() {
         let workers = Workers::new(1, 2, 256 * 1024);
-        let (begun, has_begun) = mpsc::channel();
+        let (started, has_started) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         workers
             .run(Box::new(move || {
-                begun.send(()).unwrap();
+                started.send(()).unwrap();
                 released.recv().unwrap();
             }))
             .unwrap();
-        has_begun.recv().unwrap();
+        has_started.recv().unwrap();
         let (done, is_done) = mpsc::channel();
         for number in 0..2 {
             let done = done.clone();
@@ -201,28 +201,28 @@ mod tests {
     fn threads_that_hang_are_replaced_up_to_a_bound() {
         let workers = Workers::new(1, 2, 256 * 1024);
         let hang = || {
-            let (begun, has_begun) = mpsc::channel();
+            let (started, has_started) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
             workers
                 .run(Box::new(move || {
-                    begun.send(()).unwrap();
+                    started.send(()).unwrap();
                     let _ = released.recv();
                 }))
                 .unwrap();
-            (has_begun, release)
+            (has_started, release)
         };
-        let (first_begun, first) = hang();
-        first_begun.recv().unwrap();
+        let (first_started, first) = hang();
+        first_started.recv().unwrap();
         // The second waits until the first is abandoned.
-        let (second_begun, second) = hang();
-        assert_eq!(second_begun.try_recv(), Err(mpsc::TryRecvError::Empty));
+        let (second_started, second) = hang();
+        assert_eq!(second_started.try_recv(), Err(mpsc::TryRecvError::Empty));
         workers.note_hanging();
-        second_begun.recv().unwrap();
+        second_started.recv().unwrap();
         workers.note_hanging();
-        let (third_begun, third) = hang();
-        assert_eq!((workers.hanging(), third_begun.try_recv()), (2, Err(mpsc::TryRecvError::Empty)));
+        let (third_started, third) = hang();
+        assert_eq!((workers.hanging(), third_started.try_recv()), (2, Err(mpsc::TryRecvError::Empty)));
         drop((first, second, third));
-        third_begun.recv().unwrap();
+        third_started.recv().unwrap();
         workers.note_returned();
         workers.note_returned();
         let (done, is_done) = mpsc::channel();

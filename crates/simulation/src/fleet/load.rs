@@ -36,7 +36,7 @@ pub fn send(
         sleep(Duration::from_nanos(start_ns - own_ns()).min(SEND_INTERVAL));
     }
     let (first, end_ns) = (own_ns(), start_ns + plan.length.as_nanos() as u64);
-    scheduler.sent_load.borrow_mut().sent.entry(place.clone()).or_default().begun += 1;
+    scheduler.sent_load.borrow_mut().sent.entry(place.clone()).or_default().started += 1;
     let clients = portion.client_count(plan);
     let mut by_client = vec![0; clients];
     let mut requests = 0;

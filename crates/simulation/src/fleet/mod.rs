@@ -329,10 +329,10 @@ fn check_sum(scheduler: &Scheduler, seed: u64, generated: &Generated) {
             let sent = sent.expect("a result of an agent that sent no load");
             assert_eq!(reported, sent.requests, "{}: the number of sent requests is wrong", agent.name);
             assert!(
-                sent.begun == 1 && sent.ended == 1,
+                sent.started == 1 && sent.ended == 1,
                 "{} has run the mix {} times",
                 agent.name,
-                sent.begun
+                sent.started
             );
             if agent.lost_at_s.is_none() || generated.invalid.is_some() {
                 sum += reported;

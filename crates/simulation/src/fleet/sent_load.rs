@@ -15,6 +15,6 @@ pub struct SentLoad {
 pub struct AgentLoad {
     pub requests: u64,
     /// The number of its starts and of its ends.
-    pub begun: u64,
+    pub started: u64,
     pub ended: u64,
 }

@@ -29,8 +29,8 @@ pub enum Preface {
 pub fn detect_preface(bytes: &[u8]) -> Preface {
     let length = bytes.len().min(PREFACE.len());
     match &bytes[..length] {
-        begun if *begun != PREFACE[..length] => Preface::Other,
-        begun if begun.len() < PREFACE.len() => Preface::Partial,
+        received if *received != PREFACE[..length] => Preface::Other,
+        received if received.len() < PREFACE.len() => Preface::Partial,
         _ => Preface::Http2,
     }
 }

@@ -222,11 +222,11 @@ impl Http2 {
         let under_way =
             self.connection.begin_request(&state.snapshot, received.method_text(), received.target());
         let progress = Progress::new(&state.snapshot, self.connection.peer.address, under_way);
-        let begun = match refusal {
+        let prepared = match refusal {
             Some(answer) => Err(answer),
             None => self.begin(state, &received, request, &progress),
         };
-        match begun {
+        match prepared {
             Ok(request) => {
                 let core = self.connection.core.clone();
                 let (snapshot, inbox) = (state.snapshot.clone(), self.inbox.clone());

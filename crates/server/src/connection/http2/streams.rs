@@ -199,15 +199,15 @@ impl Incoming {
         Ok(())
     }
 
-    /// Notes how long the connection has waited for its client, and that `begun_bytes` of an incomplete frame
+    /// Notes how long the connection has waited for its client, and that `partial_bytes` of an incomplete frame
     /// of this body have arrived. Returns how long the client may take to send more; `None` if the handler
     /// has not yet read the bytes that arrived, so that no more bytes are expected from the client.
-    pub fn note_wait(&mut self, waited: Duration, begun_bytes: u64) -> Result<Option<Duration>, TooSlow> {
+    pub fn note_wait(&mut self, waited: Duration, partial_bytes: u64) -> Result<Option<Duration>, TooSlow> {
         let own = &mut self.rate_check;
         if let Some(minimum) = own.progress.signals.take_receive_rate() {
             own.rate_check = RateCheck::begin(minimum);
         }
-        let received_bytes = self.received_bytes + begun_bytes;
+        let received_bytes = self.received_bytes + partial_bytes;
         let bytes = received_bytes.saturating_sub(own.noted_bytes);
         own.noted_bytes += bytes;
         let waited = if std::mem::take(&mut own.is_awaited) { waited } else { Duration::ZERO };

@@ -126,13 +126,13 @@ impl Http2 {
         if let Some(rate_check) = &self.client_waits.window_check {
             shorten(&mut least, Awaited::Windows, rate_check.allowance());
         }
-        let begun = self.begun_body();
-        if begun.is_none() && (!self.connection.input.is_empty() || self.engine.is_within_header_block()) {
+        let partial_frame = self.partial_data_frame();
+        if partial_frame.is_none() && (!self.connection.input.is_empty() || self.engine.is_within_header_block()) {
             let since = *self.client_waits.head_since.get_or_insert_with(Instant::now);
             let left = limits.header_timeout.saturating_sub(since.elapsed());
             shorten(&mut least, Awaited::Head, left);
         }
-        self.note_body_waits(state, waited, begun.unwrap_or_default(), &mut least);
+        self.note_body_waits(state, waited, partial_frame.unwrap_or_default(), &mut least);
         least = least.or_else(|| self.awaits_handlers().then_some((Awaited::Handler, Duration::MAX)));
         Some(least.unwrap_or(match idle {
             true => (Awaited::Request, limits.keep_alive_timeout),
@@ -156,19 +156,19 @@ impl Http2 {
         is_in_time
     }
 
-    /// Measures the rate of the bodies of requests, and refuses bodies that are too slow. `begun`: the stream
-    /// of an incomplete frame, and the number of its bytes that have arrived.
+    /// Measures the rate of the bodies of requests, and refuses bodies that are too slow. `partial_frame`: the
+    /// stream of an incomplete frame, and the number of its bytes that have arrived.
     fn note_body_waits(
         &mut self,
         state: &CoreState,
         waited: Duration,
-        begun: (u32, u64),
+        partial_frame: (u32, u64),
         least: &mut Option<(Awaited, Duration)>,
     ) {
         let mut at = 0;
         while let Some(incoming) = self.incoming.get_mut(at) {
-            let begun_bytes = if incoming.stream.id() == begun.0 { begun.1 } else { 0 };
-            match incoming.note_wait(waited, begun_bytes) {
+            let partial_bytes = if incoming.stream.id() == partial_frame.0 { partial_frame.1 } else { 0 };
+            match incoming.note_wait(waited, partial_bytes) {
                 Ok(limit) => {
                     if let Some(limit) = limit {
                         shorten(least, Awaited::Body, limit);
@@ -187,7 +187,7 @@ impl Http2 {
     }
 
     /// The stream of an incomplete DATA frame, and the number of its bytes that have arrived.
-    fn begun_body(&self) -> Option<(u32, u64)> {
+    fn partial_data_frame(&self) -> Option<(u32, u64)> {
         let (header, rest) = self.connection.input.split_first_chunk::<HEADER_BYTES>()?;
         let header = FrameHeader::parse(header);
         let is_body = header.frame_type == FrameType::DATA
