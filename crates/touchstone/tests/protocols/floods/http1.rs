@@ -59,7 +59,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "HTTP/1",
         name: "chunks of one byte",
-        limit: "`limits.body_bytes`; no more work than its bytes",
+        limit: "`limits.body_bytes`; cost is proportional to the bytes",
         make: tiny_chunks,
     },
     Attack {

@@ -39,7 +39,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "HTTP/2",
         name: "endless CONTINUATION frames (CVE-2024-27316)",
-        limit: "16 frames a header block, and its bytes: ENHANCE_YOUR_CALM",
+        limit: "16 frames per header block, and its bytes: ENHANCE_YOUR_CALM",
         make: |server| {
             flood(server, |out, number| {
                 let kind = if number == 0 { FrameType::HEADERS } else { FrameType::CONTINUATION };
@@ -136,7 +136,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "HTTP/2",
         name: "WINDOW_UPDATE frames",
-        limit: "no more work than its bytes; FLOW_CONTROL_ERROR beyond 2^31-1",
+        limit: "cost is proportional to the bytes; FLOW_CONTROL_ERROR beyond 2^31-1",
         make: |server| passed_over(server, |out, _| frame::append_window_update(0, 1, out)),
     },
     Attack {

@@ -95,7 +95,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         protocol: "QUIC",
-        name: "datagrams that are no packets",
+        name: "invalid QUIC datagrams",
         limit: "dropped without an answer",
         make: garbage,
     },

@@ -28,7 +28,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         protocol: "TLS",
-        name: "tickets that are none",
+        name: "invalid tickets",
         limit: "a whole handshake instead",
         make: wrong_tickets,
     },
@@ -40,8 +40,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         protocol: "TLS",
-        name: "a greeting in records of one byte",
-        limit: "`limits.header_timeout`; no more work than its bytes",
+        name: "a ClientHello in records of one byte",
+        limit: "`limits.header_timeout`; cost is proportional to the bytes",
         make: tiny_records,
     },
     Attack {
@@ -52,7 +52,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         protocol: "TLS",
-        name: "a greeting of 16 MiB",
+        name: "a ClientHello of 16 MiB",
         limit: "64 KiB a handshake message: an alert",
         make: |server| {
             let mut message = vec![1, 0xff, 0xff, 0xff];
@@ -71,7 +71,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         protocol: "TLS",
         name: "ChangeCipherSpec records (CVE-2020-25648)",
-        limit: "one more than is needed: the connection ends",
+        limit: "more than one extra record: the connection ends",
         make: |server| after_hello(server, &record(20, &[1]).repeat(20_000)),
     },
     Attack {
