@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::Named;
 
 use crate::bots::directories::{Directories, FetchSettings};
 use crate::bots::nonces::Nonces;

@@ -2,7 +2,7 @@
 //! reloads. Metrics and the status page read them; they are in this crate because builds without a service
 //! have its metrics too.
 
-use crate::named::Named;
+use crate::shared_by_name::Named;
 use crate::{component_counts, crawler_counts, login_counts, stream_counts, webdav_counts};
 
 /// The counts of a server.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use touchstone_access::Report;
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::Named;
 
 use crate::logout_table::LogoutTable;
 use crate::provider::{Provider, ProviderSettings};

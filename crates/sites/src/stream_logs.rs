@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use touchstone_config::{AccessLogConfig, AccessLogFormat, LogDestination};
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::Named;
 use touchstone_observe::log::access::{AccessLog, LostLines};
 
 /// The logs of streams of a server. A configuration reuses those of the previous one, so that the lines of

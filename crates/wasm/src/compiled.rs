@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::Named;
 use touchstone_http::hexadecimal;
 use wasmtime::component::{Component, InstancePre};
 use wasmtime::{Engine, Result};

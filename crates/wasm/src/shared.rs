@@ -1,6 +1,6 @@
 //! What the components of a server share. A reload keeps it.
 
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::Named;
 
 use crate::bucket::Bucket;
 use crate::compiled::LoadedComponent;

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::Named;
 use touchstone_handler::webdav_counts::LockTable;
 
 use crate::failure::Result;

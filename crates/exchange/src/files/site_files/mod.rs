@@ -1,7 +1,7 @@
 //! The files of a site on the disk: the possible files of a path, whether they exist, listings of
 //! directories, and the answers if a file cannot be opened.
 
-mod tried;
+mod try_files;
 
 use std::io;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use touchstone_sites::site::Site;
 use crate::core::Core;
 use crate::files::file_request::FileRequest;
 
-pub use tried::tried_file;
+pub use try_files::tried_file;
 
 /// Whether there is no visible file or directory for a path. `path` is in its normal form.
 pub fn is_missing(site: &Site, path: &[u8]) -> bool {

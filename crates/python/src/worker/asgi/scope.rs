@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::names::Names;
 use crate::api::{Gil, Object, PythonException};
 use crate::shared::request::{Field, Fields, IS_HTTPS, WorkerRequestHead};
-use crate::worker::kept::Kept;
+use crate::worker::object_cache::Kept;
 
 /// The most names and values that are cached, and the longest of them.
 const MOST_KEPT: usize = 512;
