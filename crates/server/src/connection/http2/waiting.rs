@@ -127,7 +127,9 @@ impl Http2 {
             shorten(&mut least, Awaited::Windows, rate_check.allowance());
         }
         let partial_frame = self.partial_data_frame();
-        if partial_frame.is_none() && (!self.connection.input.is_empty() || self.engine.is_within_header_block()) {
+        if partial_frame.is_none()
+            && (!self.connection.input.is_empty() || self.engine.is_within_header_block())
+        {
             let since = *self.client_waits.head_since.get_or_insert_with(Instant::now);
             let left = limits.header_timeout.saturating_sub(since.elapsed());
             shorten(&mut least, Awaited::Head, left);
