@@ -285,7 +285,10 @@ impl Route {
     }
 
     /// The files of `try_files` in their order, and whether each is a directory.
-    pub fn tried<'v>(&'v self, request: &'v RequestView<'v>) -> impl Iterator<Item = (Rewritten, bool)> + 'v {
+    pub fn try_file_candidates<'v>(
+        &'v self,
+        request: &'v RequestView<'v>,
+    ) -> impl Iterator<Item = (Rewritten, bool)> + 'v {
         let captures = self.captures(request.path);
         self.try_files.iter().filter_map(move |file| {
             let (path, _) = file.path.target(&self.values(request, &captures))?;

@@ -21,7 +21,7 @@ pub struct Chain {
     snapshot: Arc<Snapshot>,
     site: usize,
     route: usize,
-    behind: ChainEnd,
+    chain_end: ChainEnd,
     form: ConnectionForm,
     position: usize,
 }
@@ -46,13 +46,13 @@ impl Chain {
         if rules.middleware_at(route).is_empty() {
             return None;
         }
-        let behind = match &resolved.outcome {
+        let chain_end = match &resolved.outcome {
             Outcome::Handler(interface) => ChainEnd::Program(interface.clone()),
             Outcome::Files { root } => ChainEnd::Files { root: *root },
             _ => return None,
         };
         let (core, snapshot) = (core.clone(), snapshot.clone());
-        Some(Chain { core, snapshot, site, route, behind, form, position: 0 })
+        Some(Chain { core, snapshot, site, route, chain_end, form, position: 0 })
     }
 
     /// Lets the component at this position answer, or the action after the last one.
@@ -67,7 +67,7 @@ impl Chain {
                 _ => Answer::error(500),
             };
         }
-        let outcome = match &self.behind {
+        let outcome = match &self.chain_end {
             ChainEnd::Program(interface) => Outcome::Handler(interface.clone()),
             ChainEnd::Files { root } => Outcome::Files { root: *root },
         };

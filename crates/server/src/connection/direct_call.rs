@@ -305,7 +305,7 @@ fn progress_of(
     program: &ImmediateProgram<'_>,
 ) -> Rc<Progress> {
     let progress = Progress::of_program(snapshot, peer, under_way, site, program.route);
-    progress.with(program.interface.name());
+    progress.set_handler_name(program.interface.name());
     progress
 }
 

@@ -315,7 +315,7 @@ impl Connection {
 
     /// Counts a timeout of the client, unless the connection was ended to make room for others.
     fn count_timeout(&self, kind: Timeout) {
-        if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
+        if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.claim_timeout_count()) {
             self.core.counts.timed_out(kind);
         }
     }

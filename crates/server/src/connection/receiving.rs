@@ -92,7 +92,7 @@ impl Connection {
     #[inline]
     pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, state: &CoreState) {
         let Some(deadline) = &self.timing.deadline else { return };
-        deadline.wakes(context.waker());
+        deadline.set_waker(context.waker());
         deadline.session.requests.set(self.requests);
         let limits = &state.snapshot.config.limits;
         let now_ms = self.now_ms();

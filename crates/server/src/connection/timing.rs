@@ -78,7 +78,7 @@ impl Connection {
 
     pub(super) fn deadline_expired(&self, context: &mut Context<'_>) -> bool {
         self.timing.deadline.as_ref().is_some_and(|deadline| {
-            deadline.wakes(context.waker());
+            deadline.set_waker(context.waker());
             deadline.expired()
         })
     }

@@ -241,7 +241,7 @@ impl Connection {
 /// Ready when the deadline has passed.
 async fn expired(deadline: &DeadlineGuard) {
     poll_fn(|context| {
-        deadline.wakes(context.waker());
+        deadline.set_waker(context.waker());
         if deadline.expired() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

@@ -173,7 +173,7 @@ impl ResolvedInclude {
                 None => *view,
                 Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
             };
-            if let Some(file) = site_files::tried_file(snapshot, self.request.site, route, &now) {
+            if let Some(file) = site_files::existing_try_file(snapshot, self.request.site, route, &now) {
                 resolved.outcome = Outcome::Files { root: route.root };
                 rewritten = Some(file);
             }

@@ -17,7 +17,7 @@ use touchstone_sites::site::Site;
 use crate::core::Core;
 use crate::files::file_request::FileRequest;
 
-pub use try_files::tried_file;
+pub use try_files::existing_try_file;
 
 /// Whether there is no visible file or directory for a path. `path` is in its normal form.
 pub fn is_missing(site: &Site, path: &[u8]) -> bool {

@@ -9,7 +9,7 @@ use touchstone_sites::site::Snapshot;
 use super::is_file;
 
 /// The first file of the route's `try_files` that exists. `request` is the request after rewrites.
-pub fn tried_file(
+pub fn existing_try_file(
     snapshot: &Snapshot,
     site: usize,
     route: &Route,
@@ -19,7 +19,7 @@ pub fn tried_file(
         return None;
     }
     let files = &snapshot.sites[snapshot.files_of(site, route.root)];
-    route.tried(request).find_map(|(mut file, is_directory)| {
+    route.try_file_candidates(request).find_map(|(mut file, is_directory)| {
         if !is_file(files, &file.path, is_directory) {
             return None;
         }
