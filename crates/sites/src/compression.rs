@@ -231,7 +231,7 @@ impl AnswerForm {
         let coding = coding_for(settings, head.accept_encoding);
         let level = coding.and_then(|coding| settings.levels[coding as usize]).unwrap_or_default();
         let mut if_none_match = Vec::new();
-        for (name, value) in request.received.fields().filter(|_| head.conditional) {
+        for (name, value) in request.received.fields().filter(|_| head.has_conditions_or_range) {
             if name.eq_ignore_ascii_case(b"if-none-match") {
                 if_none_match.extend_from_slice(value);
                 if_none_match.push(b',');

@@ -63,7 +63,7 @@ pub struct Lookup<'a, F> {
     method: Method,
     has_body: bool,
     /// It has a precondition or a Range field, or fields of it are missing.
-    needs_more: bool,
+    needs_exchange: bool,
     expectation: Expectation,
     target: &'a [u8],
     /// The requested host, with its port if there is one.
@@ -85,7 +85,7 @@ impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
         Lookup {
             method: head.method,
             has_body: head.body != RequestBody::None,
-            needs_more: head.conditional,
+            needs_exchange: head.has_conditions_or_range,
             expectation: head.expectation,
             target: head.target.of(buffer),
             host: head.host.map(|host| host.of(buffer)),
@@ -105,7 +105,7 @@ impl<'a> Lookup<'a, StreamRequest<'a>> {
         Lookup {
             method: request.method(),
             has_body,
-            needs_more: request.is_conditional() || request.is_header_section_too_large(),
+            needs_exchange: request.has_conditions_or_range() || request.is_header_section_too_large(),
             expectation: request.expectation(),
             target: request.path(),
             host: Some(request.authority()),
@@ -122,7 +122,7 @@ impl<'a, F> Lookup<'a, F> {
     pub fn plain_path(&self) -> Option<&'a [u8]> {
         let is_plain = self.method == Method::Get
             && !self.has_body
-            && !self.needs_more
+            && !self.needs_exchange
             && self.expectation == Expectation::None;
         if !is_plain {
             return None;
