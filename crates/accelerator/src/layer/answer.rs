@@ -40,12 +40,12 @@ pub fn of_object(
         (object.terms.date, now),
     );
     let part = object.part();
-    let is_here = match &selected {
+    let is_stored = match &selected {
         Selected::NotModified => true,
         Selected::Whole | Selected::Unsatisfiable => part.is_none(),
         Selected::Ranges(ranges) => part.is_none_or(|part| ranges.iter().all(|range| part.holds(*range))),
     };
-    if !is_here {
+    if !is_stored {
         return None;
     }
     let mut fields = Vec::with_capacity(object.fields().len() + 128);

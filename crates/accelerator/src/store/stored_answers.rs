@@ -76,7 +76,7 @@ impl StoredAnswers {
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
         let brings = check_request(&request)?;
-        key::write(&request.target, request.policy, &mut self.key);
+        key::write_key(&request.target, request.policy, &mut self.key);
         let hash = hash_of(&self.key);
         let index = match self.find(hash, &request, brings, form, date) {
             Some(index) => index,

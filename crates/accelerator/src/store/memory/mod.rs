@@ -214,7 +214,7 @@ impl Store {
         let is_key_purged = || purges.fetching.get(&hash).is_some_and(|known| known.purged_at > purge_count);
         (!except_by_key && is_key_purged())
             || purges.forgotten > purge_count
-            || purges.recent.iter().any(|(count, purge)| *count > purge_count && purge.may_match(key))
+            || purges.recent.iter().any(|(count, purge)| *count > purge_count && purge.may_match_key(key))
     }
 
     /// Stores a response that was requested at this count of purges; `false`: it was not admitted.
