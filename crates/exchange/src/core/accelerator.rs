@@ -29,7 +29,7 @@ pub fn stored_hit<'f, F: Fields>(
     is_secure: bool,
     (form, date): (ConnectionForm, &DateSecond),
 ) -> Option<StoredHit<'f>> {
-    let program = site.rules.as_ref()?.program_at_once(view)?;
+    let program = site.rules.as_ref()?.immediate_program(view)?;
     let cached = program.cache?;
     let request = PlainRequest {
         target: Target {

@@ -247,7 +247,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     let Some(prepared) = file_hit(file, path, lookup, is_secure, date) else {
         return LookupResult::Miss { site, path };
     };
-    match rules.at_once(&view) {
+    match rules.admit_cached_file(&view) {
         CacheAdmission::Serve(user, route) => {
             let of = HitRoute { has_user: user.user.is_some(), ..HitRoute::file(site, route) };
             if of.has_user {

@@ -8,7 +8,7 @@ use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Handled, Interface};
 use touchstone_handler::request::{NextHandler, Request};
-use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::route::{Outcome, RouteDecision, SiteRules};
 use touchstone_sites::site::Snapshot;
 
 use super::{ExchangeAnswer, Progress, StepContext, carry_out, handler_of, run_to_answer};
@@ -39,7 +39,7 @@ impl Chain {
         core: &Rc<Core>,
         snapshot: &Arc<Snapshot>,
         rules: &SiteRules,
-        resolved: &Resolved<'_>,
+        resolved: &RouteDecision<'_>,
         (site, form): (usize, ConnectionForm),
     ) -> Option<Chain> {
         let route = resolved.route.map(|route| route.index)?;
@@ -71,7 +71,7 @@ impl Chain {
             ChainEnd::Program(interface) => Outcome::Handler(interface.clone()),
             ChainEnd::Files { root } => Outcome::Files { root: *root },
         };
-        let resolved = Resolved {
+        let resolved = RouteDecision {
             gates: Vec::new(),
             authorities: Vec::new(),
             logins: Vec::new(),

@@ -57,7 +57,7 @@ use touchstone_http::trace_context;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::answer_policy::AnswerPolicy;
 use touchstone_sites::compression;
-use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::route::{Outcome, RouteDecision, SiteRules};
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::substitution::Substitution;
 use touchstone_telemetry::SamplingInput;
@@ -285,7 +285,7 @@ async fn step(context: StepContext<'_>, mut request: Request, answered: &mut Exc
         }
     }
     let mut resolved = rules.resolve(&view);
-    if rules.resolves_otherwise(&resolved, &view, &original.encoded_path) {
+    if rules.differs_with_kept_slashes(&resolved, &view, &original.encoded_path) {
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
@@ -343,7 +343,7 @@ async fn answer_own_path(
 /// A request with the decisions of the routes.
 struct RoutedRequest<'r, 'v> {
     rules: &'r SiteRules,
-    resolved: Resolved<'r>,
+    resolved: RouteDecision<'r>,
     view: RequestView<'v>,
     browser: BrowserFields<'r>,
     /// The request as it was received.
@@ -502,7 +502,7 @@ async fn check_rules(
 /// Applies the access rules. The error is the answer to a refused request.
 async fn admit(
     snapshot: &Snapshot,
-    resolved: &Resolved<'_>,
+    resolved: &RouteDecision<'_>,
     view: &RequestView<'_>,
     request: &mut Request,
     progress: &Progress,
@@ -552,7 +552,7 @@ fn add_place_fields(rules: &SiteRules, request: &mut Request) -> bool {
 async fn check_logins(
     core: &Core,
     snapshot: &Arc<Snapshot>,
-    (resolved, view, original): (&Resolved<'_>, &RequestView<'_>, &Request),
+    (resolved, view, original): (&RouteDecision<'_>, &RequestView<'_>, &Request),
     request: &mut Request,
     progress: &Progress,
     cookies: &mut Vec<u8>,
@@ -575,7 +575,7 @@ async fn check_logins(
 async fn ask_authorities(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    (resolved, view): (&Resolved<'_>, &RequestView<'_>),
+    (resolved, view): (&RouteDecision<'_>, &RequestView<'_>),
     request: &mut Request,
     progress: &Progress,
     cookies: &mut Vec<u8>,
@@ -631,7 +631,7 @@ fn preflight<'r>(
 }
 
 /// Carries out the action of the rules.
-async fn carry_out(context: StepContext<'_>, resolved: &Resolved<'_>, mut request: Request) -> NextStep {
+async fn carry_out(context: StepContext<'_>, resolved: &RouteDecision<'_>, mut request: Request) -> NextStep {
     let StepContext { core, snapshot, progress, .. } = context;
     let site = request.site;
     match &resolved.outcome {

@@ -70,7 +70,7 @@ impl Connection {
             connection: None,
             locator: snapshot.locator.as_deref(),
         };
-        let program = rules.program_at_once(&view);
+        let program = rules.immediate_program(&view);
         let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
         else {
             return CacheAttempt::Not;
@@ -169,7 +169,7 @@ impl Connection {
         let is_alone = !is_on_thread || (last && state.gathered.is_empty());
         let may_answer = |rules: &SiteRules| match is_on_thread {
             true => rules.has_called_programs(),
-            false => rules.has_programs_at_once(),
+            false => rules.has_immediate_programs(),
         };
         let site = &state.snapshot.sites[site];
         is_alone
