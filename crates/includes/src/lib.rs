@@ -29,7 +29,7 @@ mod settings;
 
 pub use self::cache::{CachedPage, PageCache, PageKey};
 pub use self::host::{
-    DependsOn, Fetched, Host, PageSource, Problem, Resolved, Target, TargetFacts, TargetKind,
+    DependsOn, FetchedContent, Host, PageSource, Problem, ResolvedTarget, Target, TargetFacts, TargetKind,
 };
 pub use self::page::Page;
 pub use self::parse::parse;

@@ -33,7 +33,7 @@ use touchstone_http::request::Method;
 use super::connection::{ProgramEnd, connection};
 use super::message::{Start, Status};
 use super::queue::{Queue, QueueError};
-use super::resolve::{ResolveError, Resolved, Resolver};
+use super::resolve::{CgiProgram, ResolveError, Resolver};
 use super::run::{Pipes, RunError, Running, Times};
 use super::settings::CgiSettings;
 use super::spawn::Stage;
@@ -142,12 +142,12 @@ impl Failure {
 
 impl CgiHandler {
     /// Answers with a program that was already found.
-    pub async fn run(self: Rc<Self>, request: Request, program: Resolved) -> Handled {
+    pub async fn run(self: Rc<Self>, request: Request, program: CgiProgram) -> Handled {
         let handled = self.answer(request, program).await;
         handled.unwrap_or_else(|failure| Handled::Answer(failure.answer()))
     }
 
-    async fn answer(self: Rc<Self>, mut request: Request, program: Resolved) -> Result<Handled, Failure> {
+    async fn answer(self: Rc<Self>, mut request: Request, program: CgiProgram) -> Result<Handled, Failure> {
         let name = log_name(&program, &request);
         let kept = self.keep_body(&mut request, &name).await?;
         let variables =
@@ -183,7 +183,7 @@ impl CgiHandler {
         }
     }
 
-    fn resolve(&self, request: &Request) -> Result<Resolved, Failure> {
+    fn resolve(&self, request: &Request) -> Result<CgiProgram, Failure> {
         self.interface.resolver.resolve(&request.path).map_err(|why| match why {
             ResolveError::NotFound => Failure::status(404),
             ResolveError::Forbidden => Failure::status(403),
@@ -216,7 +216,7 @@ impl CgiHandler {
 
     fn variables(
         &self,
-        program: &Resolved,
+        program: &CgiProgram,
         request: &Request,
         kept_length: Option<u64>,
         name: &str,
@@ -268,7 +268,7 @@ impl CgiHandler {
 
     async fn start(
         &self,
-        program: &Resolved,
+        program: &CgiProgram,
         variables: &MetaVariables,
         request: Request,
         kept: Option<(File, u64)>,
@@ -578,7 +578,7 @@ struct ExecStrings {
 }
 
 impl ExecStrings {
-    fn new(settings: &CgiSettings, program: &Resolved) -> io::Result<ExecStrings> {
+    fn new(settings: &CgiSettings, program: &CgiProgram) -> io::Result<ExecStrings> {
         let string = |path: &std::path::Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut arguments = Vec::with_capacity(2);
         if let Some(interpreter) = &settings.interpreter {
@@ -590,7 +590,7 @@ impl ExecStrings {
 }
 
 /// The name of a program in the log, with the request that it answers.
-fn log_name(program: &Resolved, request: &Request) -> Rc<str> {
+fn log_name(program: &CgiProgram, request: &Request) -> Rc<str> {
     let script = program.script_name.escape_ascii();
     match &*request.id {
         "" => format!("cgi {script}"),

@@ -18,7 +18,7 @@ use touchstone_handler::handler::{
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
-use touchstone_interfaces::cgi::resolve::Resolved;
+use touchstone_interfaces::cgi::resolve::CgiProgram;
 
 use super::answer::CollectedAnswer;
 use super::bridge::{CoreEnd, Event, Message, WorkerEnd, bridge};
@@ -313,7 +313,7 @@ impl NsapiOfCore {
         }
         let directory = file.parent().unwrap_or(Path::new("/")).to_path_buf();
         let script_name = request.path.strip_suffix(&path_info[..]).unwrap_or(&request.path).to_vec();
-        let program = Resolved { file, directory, script_name, path_info };
+        let program = CgiProgram { file, directory, script_name, path_info };
         match self.programs.clone().run(request, program).await {
             Handled::Answer(mut answer) => {
                 answer.fields.extend_from_slice(&fields);
