@@ -14,7 +14,7 @@
 //! inotify does not report writes through a shared memory mapping until the file is closed, writes through
 //! another hard link or to the target of a symbolic link, and writes of other machines to a network file
 //! system. `watch` refuses directories on network file systems; in the other cases the cache revalidates (see
-//! `root::Opened::watchable`).
+//! `root::OpenedFile::watchable`).
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use touchstone_files::root::{FileKind, Refused, Root};
+use touchstone_files::root::{FileKind, OpenError, Root};
 
 use super::settings::Programs;
 
@@ -142,12 +142,12 @@ impl Resolver {
             match root.facts(candidate) {
                 Ok(facts) if facts.kind == FileKind::Regular => return Ok(end),
                 Ok(_) => {}
-                Err(Refused::NotFound) => return Err(ResolveError::NotFound),
-                Err(Refused::Forbidden | Refused::NotAFile) => return Err(ResolveError::Forbidden),
-                Err(Refused::TooManyOpenFiles) => {
+                Err(OpenError::NotFound) => return Err(ResolveError::NotFound),
+                Err(OpenError::Forbidden | OpenError::NotAFile) => return Err(ResolveError::Forbidden),
+                Err(OpenError::TooManyOpenFiles) => {
                     return Err(ResolveError::Failed(std::io::Error::from_raw_os_error(libc::EMFILE)));
                 }
-                Err(Refused::Other(error)) => return Err(ResolveError::Failed(error)),
+                Err(OpenError::Other(error)) => return Err(ResolveError::Failed(error)),
             }
         }
         // Every part of the path is a directory.

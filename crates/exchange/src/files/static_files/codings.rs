@@ -9,7 +9,7 @@ use touchstone_files::cache::{
     Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
-use touchstone_files::root::{Opened, Refused};
+use touchstone_files::root::{OpenError, OpenedFile};
 use touchstone_handler::answer::Answer;
 use touchstone_http::content_coding::CodingPreference;
 
@@ -113,7 +113,7 @@ async fn make_coded(
         Ok(opened) if !opened.facts.same_version(&facts) => Ok(None),
         Ok(_) if !cache.admits(facts.size) => return Some(()),
         Ok(opened) => whole_file::read(opened).await,
-        Err(Refused::NotFound) => Ok(None),
+        Err(OpenError::NotFound) => Ok(None),
         Err(refused) => Err(io::Error::other(refused)),
     };
     match outcome {
@@ -137,7 +137,7 @@ async fn make_coded(
 pub fn choose_uncached(
     request: &FileRequest<'_>,
     file_path: &[u8],
-    opened: Opened,
+    opened: OpenedFile,
     representation: Representation,
     codings: &Codings,
 ) -> PathTarget {
