@@ -31,7 +31,7 @@ use touchstone_handler::request::Request;
 use touchstone_http::request::{Limits, RequestHead};
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
+use touchstone_observe::metrics::{ConnectionRefusal, CoreCounts, CoreMetrics, Metrics, Timeout};
 use touchstone_observe::request_id::RequestIds;
 use touchstone_sites::site::Snapshot;
 use touchstone_telemetry::Tracer;
@@ -259,7 +259,7 @@ impl Core {
     fn make_room(&self) -> bool {
         let message = "limits.connections is reached; idle connections are ended";
         self.error_log.limited(LogLevel::Warning, "connections over the limit", message);
-        self.counts.refused(Refused::Limit);
+        self.counts.refused(ConnectionRefusal::Limit);
         let ended = self.deadlines.expire_idle(MAKE_ROOM);
         self.counts.timeouts[Timeout::MadeRoom as usize].add(ended as u64);
         if ended == 0 {

@@ -9,7 +9,7 @@ use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::RequestView;
-use touchstone_login::{Endpoint, Login, Refused};
+use touchstone_login::{Endpoint, Login, LoginRefusal};
 use touchstone_sites::route::SiteRules;
 use touchstone_sites::site::Snapshot;
 
@@ -81,7 +81,7 @@ pub fn make_private(answer: &mut Answer) {
     }
 }
 
-fn noted(core: &Core, snapshot: &Snapshot, request: &Request, refused: Refused) -> Answer {
+fn noted(core: &Core, snapshot: &Snapshot, request: &Request, refused: LoginRefusal) -> Answer {
     if let Some(problem) = &refused.problem {
         let message = format_args!("{problem}{}", RequestIdSuffix(&request.id));
         error_log(core, snapshot, request).limited(LogLevel::Warning, "login failed", message);

@@ -16,7 +16,7 @@ use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_access::{Admission, ConnectionPermit, proxy_header};
 use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_http::request_view::UNIX_CLIENT;
-use touchstone_observe::metrics::Refused;
+use touchstone_observe::metrics::ConnectionRefusal;
 use touchstone_stream::StreamOfCore;
 use touchstone_transport::Socket;
 
@@ -213,7 +213,7 @@ impl Listener {
             };
             core.counts.accepted.add(1);
             let Admission::Admitted(permit) = core.admit(peer) else {
-                core.counts.refused(Refused::PerClient);
+                core.counts.refused(ConnectionRefusal::PerClient);
                 core.refuse_connection(descriptor, self.configured);
                 continue;
             };
@@ -256,12 +256,12 @@ impl Listener {
                         Ok(Ok(source)) => {
                             begin_for(&core, source, Socket::Registered(stream), peer, configured)
                         }
-                        _ => core.counts.refused(Refused::ProxyHeader),
+                        _ => core.counts.refused(ConnectionRefusal::ProxyHeader),
                     }
                 });
             }
             Err(error) => {
-                core.counts.refused(Refused::ProxyHeader);
+                core.counts.refused(ConnectionRefusal::ProxyHeader);
                 core.error_log.limited(LogLevel::Warning, "PROXY header", error);
             }
         }
@@ -315,7 +315,7 @@ fn after_failure(core: &Core, accepted: usize, errno: rustix::io::Errno) -> Opti
         rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR => None,
         _ => {
             let message = format_args!("cannot accept a connection: {errno}");
-            core.counts.refused(Refused::AcceptFailed);
+            core.counts.refused(ConnectionRefusal::AcceptFailed);
             core.error_log.limited(LogLevel::Error, "accept failed", message);
             Some(AcceptResult::Exhausted)
         }
@@ -346,7 +346,7 @@ fn begin_for(
         ProxySource::Local => (peer, None),
         ProxySource::Client { client, .. } => {
             let Admission::Admitted(permit) = core.admit_proxied(client) else {
-                return core.counts.refused(Refused::PerClient);
+                return core.counts.refused(ConnectionRefusal::PerClient);
             };
             (Some(client), permit)
         }
