@@ -10,7 +10,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::api::{Arguments, Gil, Kind as Class, Object, PythonException, Sent};
+use crate::api::{Arguments, CoroutineStep, Gil, Kind as Class, Object, PythonException};
 
 /// Starts requests.
 pub struct Tasks {
@@ -170,8 +170,8 @@ impl Tasks {
         });
         let stepped = called.and_then(|coroutine| {
             Ok(match gil.step(&coroutine)? {
-                Sent::Returned => FirstStep::Ended(None),
-                Sent::Yielded(awaited) => FirstStep::Waits(coroutine, awaited),
+                CoroutineStep::Returned => FirstStep::Ended(None),
+                CoroutineStep::Yielded(awaited) => FirstStep::Waits(coroutine, awaited),
             })
         });
         stepped.unwrap_or_else(|PythonException| {
