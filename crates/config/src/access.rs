@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, ListenAddress, Section, SectionPlaces, values};
-use touchstone_expression::{Known, Text};
+use touchstone_expression::{AvailableFrom, Text};
 
 use super::config_reader::ConfigReader;
 use super::crawlers::CrawlersConfig;
@@ -336,10 +336,11 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
                 user has been determined.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| values::check_text(text, Known::Admitted),
+                parse: |text, _| values::check_text(text, AvailableFrom::Admitted),
                 set: |limit, value| {
-                    limit.key =
-                        Text::read(&value, Known::Admitted).ok().filter(|key| !key.source().is_empty());
+                    limit.key = Text::read(&value, AvailableFrom::Admitted)
+                        .ok()
+                        .filter(|key| !key.source().is_empty());
                 },
             },
         },

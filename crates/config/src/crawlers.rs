@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Network, Section, SectionPlaces, values};
-use touchstone_expression::{Condition, Known};
+use touchstone_expression::{AvailableFrom, Condition};
 
 /// `crawlers`
 #[derive(Debug, Clone, PartialEq)]
@@ -349,8 +349,8 @@ const KEYS: &[Key<CrawlersConfig>] = &[
             which it holds are checked. Empty: none.",
         kind: Kind::Checked {
             what: "condition",
-            parse: |text, _| values::check_condition(text, Known::Connection),
-            set: |crawlers, value| crawlers.when = Condition::read(&value, Known::Connection).ok(),
+            parse: |text, _| values::check_condition(text, AvailableFrom::Connection),
+            set: |crawlers, value| crawlers.when = Condition::read(&value, AvailableFrom::Connection).ok(),
         },
     },
     Key {

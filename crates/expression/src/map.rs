@@ -25,7 +25,7 @@ use crate::scope::{FindsMaps, Scope};
 use crate::source::Source;
 use crate::table::{Networks, Shares};
 use crate::text::Text;
-use crate::variable::{Fact, Known, Variable, nearest};
+use crate::variable::{AvailableFrom, Fact, Variable, nearest};
 
 /// The most entries of one map.
 pub const MOST_ENTRIES: usize = 1_000_000;
@@ -55,7 +55,7 @@ pub struct Map {
     default: Text,
     /// What its texts, and the maps in them, use of a request or an answer, each once.
     variables: Box<[Variable]>,
-    known: Known,
+    known: AvailableFrom,
     /// A hash of its whole definition.
     digest: u64,
 }
@@ -96,7 +96,7 @@ impl Maps {
 }
 
 impl FindsMaps for Maps {
-    fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String> {
+    fn find(&self, name: &str, known: AvailableFrom) -> Result<Arc<dyn Lookup>, String> {
         let map = self.get(name).ok_or_else(|| match nearest(name, self.0.keys().map(|name| &**name)) {
             Some(near) => format!("there is no map {name:?}; did you mean {near:?}?"),
             None => format!("there is no map {name:?}; a [[map]] with this name must be before its use"),
@@ -116,7 +116,7 @@ impl Map {
         entries: impl IntoIterator<Item = (Entry, P)>,
         maps: &Maps,
     ) -> Result<Map, String> {
-        let scope = Scope::from(Known::Answer).with_maps(maps);
+        let scope = Scope::from(AvailableFrom::Answer).with_maps(maps);
         let text = |what: &str, text: &str, scope: Scope<'_>| {
             Text::read(text, scope).map_err(|problem| format!("'{what}': {problem}"))
         };
@@ -134,7 +134,7 @@ impl Map {
             shares: None,
             default: text("default", source.default, scope)?,
             variables: Box::default(),
-            known: Known::Request,
+            known: AvailableFrom::Request,
             digest: 0,
         };
         let mut hasher = DefaultHasher::new();
@@ -152,7 +152,8 @@ impl Map {
         }
         map.digest = hasher.finish();
         map.variables = map.variables_of_texts();
-        map.known = map.variables.iter().map(|variable| variable.known).max().unwrap_or(Known::Request);
+        map.known =
+            map.variables.iter().map(|variable| variable.known).max().unwrap_or(AvailableFrom::Request);
         Ok(map)
     }
 
@@ -480,11 +481,11 @@ mod tests {
     fn a_map_is_known_as_late_as_what_it_uses() {
         let mut maps = Maps::default();
         maps.add(map("$status", "404 none", false).unwrap());
-        let read = |known: Known| Text::read("$map{m}", Scope::from(known).with_maps(&maps));
-        assert!(read(Known::Request).unwrap_err().contains("available only when"));
-        assert!(read(Known::Answer).is_ok());
+        let read = |known: AvailableFrom| Text::read("$map{m}", Scope::from(known).with_maps(&maps));
+        assert!(read(AvailableFrom::Request).unwrap_err().contains("available only when"));
+        assert!(read(AvailableFrom::Answer).is_ok());
         // Before the maps are read, any name is accepted.
-        assert!(Text::read("$map{other}", Known::Request).is_ok());
+        assert!(Text::read("$map{other}", AvailableFrom::Request).is_ok());
     }
 
     #[test]
@@ -504,7 +505,7 @@ mod tests {
             maps
         };
         let read = |maps: &Maps, text: &str| {
-            Condition::read(text, Scope::from(Known::Answer).with_maps(maps)).unwrap()
+            Condition::read(text, Scope::from(AvailableFrom::Answer).with_maps(maps)).unwrap()
         };
         for text in ["$map{first} == 1", "not $map{second}", "$path =~ \"x\" or $map{second} in [\"1\"]"] {
             assert!(read(&maps("/a 1"), text) == read(&maps("/a 1"), text), "{text}");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
-use touchstone_expression::{Condition, Known, Scope};
+use touchstone_expression::{AvailableFrom, Condition, Scope};
 use touchstone_http::path::{PathRules, other_readings};
 
 use crate::IncludesConfig;
@@ -369,8 +369,11 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         problem("path", format!("'path': {message}"));
         PathMatch::Any
     });
-    let scope =
-        Scope { known: Known::Connection, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
+    let scope = Scope {
+        known: AvailableFrom::Connection,
+        maps: config.maps.as_ref().map(|maps| maps as _),
+        captures: &[],
+    };
     let when = compile_condition(config, scope, &mut problem);
     let request =
         RequestMatch::new(&config.pattern, &config.suffixes, &config.methods, &config.request_headers)

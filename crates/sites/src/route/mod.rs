@@ -14,7 +14,7 @@ use touchstone_access::{AdmittedRequest, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_crawlers::Crawlers;
-use touchstone_expression::{Known, Scope};
+use touchstone_expression::{AvailableFrom, Scope};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
@@ -257,8 +257,11 @@ impl SiteRules {
         let has_cors = policies().any(|policy| policy.has_cors());
         let has_nonces = policies().any(|policy| policy.has_nonce());
         let deliveries = Deliveries::open(config).map_err(|problem| vec![problem])?;
-        let scope =
-            Scope { known: Known::Head, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
+        let scope = Scope {
+            known: AvailableFrom::Head,
+            maps: config.maps.as_ref().map(|maps| maps as _),
+            captures: &[],
+        };
         let fields = AnswerFields::with_variables(&config.headers, scope)
             .map_err(|problem| vec![format!("'headers': {problem}")])?;
         let is_empty = gate.is_none()
