@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::condition::{condition, negated, of_hosts};
-use super::context::{Context, Named, variable};
+use super::context::{Context, NamedMatchers, variable};
 use super::placeholder::plain;
 use crate::directive::Directive;
 use crate::expression::{self, quoted};
@@ -40,7 +40,7 @@ impl Matcher {
     /// The part of the matcher that has no counterpart.
     pub fn of<'d>(
         directive: &'d Directive,
-        named: &Named<'d>,
+        named: &NamedMatchers<'d>,
         context: &Context,
     ) -> Result<(Matcher, &'d [String]), String> {
         let Some((first, rest)) = directive.arguments.split_first() else {
