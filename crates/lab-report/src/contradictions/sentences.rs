@@ -62,7 +62,7 @@ pub(super) struct Reader<'a> {
     number: Option<String>,
 }
 
-type Read = fn(&mut Reader<'_>, &Captures<'_>);
+type ReadSentence = fn(&mut Reader<'_>, &Captures<'_>);
 
 const N: &str = "([0-9][0-9,]*(?:\\.[0-9]+)?)";
 const S: &str =
@@ -82,8 +82,8 @@ fn new_form(pattern: &str) -> Regex {
     Regex::new(&whole).unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
-static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
-    let all: &[(&'static str, Read)] = &[
+static FORMS: LazyLock<Vec<(Regex, ReadSentence)>> = LazyLock::new(|| {
+    let all: &[(&'static str, ReadSentence)] = &[
         ("^{S}$", |it, told| it.heading = told[1].to_owned()),
         ("^{N}$", |it, told| it.number = Some(told[1].to_owned())),
         // In large letters: the figure before it is that of the system in the heading.

@@ -136,7 +136,7 @@ impl std::error::Error for BenchError {}
 
 /// A run that left a result.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct BenchOutcome {
     /// What was measured.
     pub result: ResultFile,
     /// The result directory.
@@ -153,7 +153,7 @@ pub fn run(
     options: Options,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
-) -> Result<Finished, BenchError> {
+) -> Result<BenchOutcome, BenchError> {
     run_with(&OneMachine, options, observer, interrupt)
 }
 
@@ -163,7 +163,7 @@ pub fn run_with(
     options: Options,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
-) -> Result<Finished, BenchError> {
+) -> Result<BenchOutcome, BenchError> {
     let prepared = prepare(options).map_err(BenchError::Refused)?;
     let directory = prepared.directory.clone();
     // From here on this thread, and all programs that it starts except the servers, use only the load
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn carry_out(mut self) -> Result<Finished, BenchError> {
+    fn carry_out(mut self) -> Result<BenchOutcome, BenchError> {
         let launched = self
             .try_cases()
             .and_then(|()| self.warm_up())
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
         let written = self.prepared.report.map(|write| write(&result, directory.path())).transpose();
         let report = written.map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
         let directory = directory.path().to_path_buf();
-        Ok(Finished { result, directory, report, aborted: self.aborted })
+        Ok(BenchOutcome { result, directory, report, aborted: self.aborted })
     }
 
     /// One load on a part of a system that is not one of the mixes; its `place` is its number and their

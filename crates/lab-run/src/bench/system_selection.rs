@@ -5,7 +5,7 @@ use super::Options;
 use super::port::HeldPort;
 use crate::placement::Placement;
 use crate::programs::{self, Programs};
-use crate::remote::{Found, Host, Session};
+use crate::remote::{Host, RemoteSystem, Session};
 use crate::system::memory_group::MemoryGroup;
 use crate::system::url::SystemUrl;
 use crate::system::{Definition, Installed};
@@ -66,7 +66,7 @@ pub enum SystemKind {
         /// The way to the probe there.
         session: Session,
         /// What was found there.
-        found: Box<Found>,
+        found: Box<RemoteSystem>,
         /// How it is started.
         definition: Box<Definition>,
     },

@@ -124,11 +124,11 @@ fn head_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
 }
 
 /// A figure with its name: what was not measured is a dash.
-type Named = (&'static str, Option<String>);
+type LabelledFigure = (&'static str, Option<String>);
 
 fn figures_of(frame: &mut Frame<'_>, area: Rect, now: Option<&CurrentFigures>) {
     let of = |figure: &dyn Fn(&CurrentFigures) -> Option<String>| now.and_then(figure);
-    let columns: [[Named; 4]; 3] = [
+    let columns: [[LabelledFigure; 4]; 3] = [
         [
             ("requests/s", of(&|now| Some(rate(now.requests_per_second)))),
             ("MB/s", of(&|now| Some(significant(now.bytes_per_second / 1e6)))),

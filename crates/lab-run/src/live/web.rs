@@ -33,14 +33,14 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// An address that is bound, and not served yet.
 #[derive(Debug)]
-pub struct Bound {
+pub struct PageListener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Bound {
+impl PageListener {
     /// Binds an address of loopback.
-    pub fn to(address: SocketAddr) -> Result<Bound, String> {
+    pub fn to(address: SocketAddr) -> Result<PageListener, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
                 "the live page is for this machine alone, and {} is not of loopback; from elsewhere reach it \
@@ -51,7 +51,7 @@ impl Bound {
         let failed = |error: io::Error| format!("the live page cannot listen on {address}: {error}");
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Bound { listener, address })
+        Ok(PageListener { listener, address })
     }
 
     /// The page's address.
@@ -245,7 +245,7 @@ mod tests {
 
     fn serving() -> (Arc<Hub>, Serving, SocketAddr) {
         let hub = Hub::new(State::new("spice", "lab-1"));
-        let bound = Bound::to("127.0.0.1:0".parse().unwrap()).unwrap();
+        let bound = PageListener::to("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.address();
         let serving = bound.serve(Arc::clone(&hub)).unwrap();
         (hub, serving, address)
@@ -282,7 +282,7 @@ mod tests {
             parse_request(b"POST / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"),
             LiveRequest::Refused("405 Method Not Allowed")
         );
-        assert!(Bound::to("192.0.2.1:80".parse().unwrap()).unwrap_err().contains("loopback"));
+        assert!(PageListener::to("192.0.2.1:80".parse().unwrap()).unwrap_err().contains("loopback"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The probe: this program on the machine of a system under test. It answers questions until it receives
 //! `Stop` or its input ends, and leaves no process.
 
-use super::messages::{self, Answer, Found, Question};
+use super::messages::{self, Answer, Question, RemoteSystem};
 use crate::placement;
 use crate::system::companion::SocketDirectory;
 use crate::system::launch::{LaunchContext, Launched, launch};
@@ -39,7 +39,7 @@ struct Probe {
 struct System {
     definition: Definition,
     installed: Installed,
-    found: Found,
+    found: RemoteSystem,
     /// Holds the port until the system takes it.
     listener: Option<TcpListener>,
     running: Option<Running>,
@@ -98,7 +98,7 @@ impl System {
         let failed = |error: io::Error| error.to_string();
         let listener = TcpListener::bind((address, 0)).map_err(failed)?;
         let directory = ScratchDirectory::make().map_err(failed)?;
-        let found = Found {
+        let found = RemoteSystem {
             title: definition.title_with(installed.version.as_deref()),
             address,
             port: listener.local_addr().map_err(failed)?.port(),

@@ -1,7 +1,7 @@
 //! The connection to a probe: ssh with this program at its other end.
 
 use super::host::Host;
-use super::messages::{self, Answer, Found, Question};
+use super::messages::{self, Answer, Question, RemoteSystem};
 use super::ssh::ssh_command;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -82,7 +82,12 @@ impl Session {
     }
 
     /// Asks for a system by its definition.
-    pub fn find(&self, file: &str, definition: &str, cpus: Option<Vec<usize>>) -> Result<Found, String> {
+    pub fn find(
+        &self,
+        file: &str,
+        definition: &str,
+        cpus: Option<Vec<usize>>,
+    ) -> Result<RemoteSystem, String> {
         let question = Question::Find { file: file.to_owned(), definition: definition.to_owned(), cpus };
         match self.ask(&question)? {
             Answer::Found(found) => Ok(*found),
@@ -93,7 +98,7 @@ impl Session {
     /// Copies the workload's files and the programs there, and starts the system that was found.
     pub fn start(
         &self,
-        found: &Found,
+        found: &RemoteSystem,
         tree: &Path,
         programs: &Path,
         needs: &[&str],
