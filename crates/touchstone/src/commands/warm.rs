@@ -171,7 +171,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// An answer.
-struct Answered {
+struct WarmAnswer {
     status: u16,
     /// Whether the accelerator has it in its cache now.
     is_stored: bool,
@@ -184,7 +184,7 @@ fn ask(
     url: &str,
     most_bytes: u64,
     body: &mut impl Write,
-) -> io::Result<Answered> {
+) -> io::Result<WarmAnswer> {
     let other = |problem: &str| io::Error::other(problem.to_string());
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let (host, target) = match rest {
@@ -207,7 +207,7 @@ fn ask(
     stream.write_all(request.as_bytes())?;
     let head = read_answer(&mut stream, most_bytes, body)?;
     let status = head.field(b"cache-status").map(String::from_utf8_lossy).unwrap_or_default();
-    Ok(Answered { status: head.status, is_stored: status.contains("; stored") })
+    Ok(WarmAnswer { status: head.status, is_stored: status.contains("; stored") })
 }
 
 #[cfg(test)]

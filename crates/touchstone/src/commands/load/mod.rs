@@ -452,7 +452,7 @@ pub struct Arguments {
 struct StageList(Vec<Stage>);
 
 /// A run that is over, with what is needed to report it.
-struct Finished {
+struct FinishedLoad {
     /// What was loaded, in words.
     subject: String,
     plan: Plan,
@@ -513,7 +513,7 @@ pub fn run(arguments: Arguments) -> Exit {
     let (aborted_by, verdicts) = (watch.verdict(), thresholds.verdicts(&outcome));
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
-    let finished = Finished {
+    let finished = FinishedLoad {
         subject,
         plan,
         outcome,
