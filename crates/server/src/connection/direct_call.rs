@@ -50,10 +50,10 @@ impl Connection {
         let callers = core.callers.as_ref();
         let is_on_thread = callers.is_some();
         if !self.may_call_program(state, site, is_on_thread, last) {
-            return CacheAttempt::Not;
+            return CacheAttempt::NeedsExchange;
         }
         let snapshot = state.snapshot.clone();
-        let Some(rules) = &snapshot.sites[site].rules else { return CacheAttempt::Not };
+        let Some(rules) = &snapshot.sites[site].rules else { return CacheAttempt::NeedsExchange };
         let head = &state.head;
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
@@ -73,11 +73,11 @@ impl Connection {
         let program = rules.immediate_program(&view);
         let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
         else {
-            return CacheAttempt::Not;
+            return CacheAttempt::NeedsExchange;
         };
         let is_trusted = self.is_from_trusted_proxy(&snapshot);
         if !head.fields.iter().all(|line| is_forwarded(line.name.of(bytes), is_trusted)) {
-            return CacheAttempt::Not;
+            return CacheAttempt::NeedsExchange;
         }
         let started = Instant::now();
         let tls = self.tls_facts();
@@ -101,7 +101,7 @@ impl Connection {
             connection,
         };
         if let Some(callers) = callers {
-            let Some(mut caller) = callers.get(program.interface) else { return CacheAttempt::Not };
+            let Some(mut caller) = callers.get(program.interface) else { return CacheAttempt::NeedsExchange };
             let (answered, is_written, identity) =
                 match call(callers, &mut **caller, site, &program, &view, get) {
                     Ok(called) => called,
@@ -115,7 +115,7 @@ impl Connection {
                 false => self.send_or_wait(state, bytes, ready_answer, last),
             };
         }
-        let Some(admitted) = program.admit(&view) else { return CacheAttempt::Not };
+        let Some(admitted) = program.admit(&view) else { return CacheAttempt::NeedsExchange };
         let user = name_of_user(&admitted);
         let handler = steps::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
@@ -240,7 +240,7 @@ impl Connection {
         } else {
             self.note_program(state, &ready_answer, bytes, if sent.is_ok() { body_bytes } else { 0 });
         }
-        if sent.is_ok() { attempt } else { CacheAttempt::Broken }
+        if sent.is_ok() { attempt } else { CacheAttempt::ConnectionFailed }
     }
 
     /// Sends an answer that was ready at once but whose body has not arrived yet.
@@ -262,9 +262,9 @@ fn call(
     get: PlainGet<'_>,
 ) -> Result<(ExchangeAnswer, bool, Option<Arc<Identity>>), CacheAttempt> {
     if !caller.takes(&get) {
-        return Err(CacheAttempt::Not);
+        return Err(CacheAttempt::NeedsExchange);
     }
-    let admitted = program.admit(view).ok_or(CacheAttempt::Not)?;
+    let admitted = program.admit(view).ok_or(CacheAttempt::NeedsExchange)?;
     let user = name_of_user(&admitted);
     let client = get.client.map(|client| client.ip());
     let of =

@@ -77,17 +77,17 @@ impl Connection {
                     return (at + length, ConnectionStep::Close);
                 }
                 CacheAttempt::Answered { persistent: false } => return (at + length, ConnectionStep::Linger),
-                CacheAttempt::Partly { prepared, sent } => {
+                CacheAttempt::PartlySent { prepared, sent } => {
                     return (at, ConnectionStep::Finish { prepared, sent });
                 }
                 CacheAttempt::Ready(ready_answer) => return (at, ConnectionStep::SendReady(ready_answer)),
                 CacheAttempt::ConnectionReturned => return (bytes.len(), ConnectionStep::ConnectionReturned),
                 CacheAttempt::Pending(waits) => return (at, ConnectionStep::Wait(waits)),
-                CacheAttempt::Not => {
+                CacheAttempt::NeedsExchange => {
                     let parsed = ParsedHead { head: std::mem::take(&mut state.head), length };
                     return (at, ConnectionStep::Answer(Box::new(parsed)));
                 }
-                CacheAttempt::Broken => return (bytes.len(), ConnectionStep::Close),
+                CacheAttempt::ConnectionFailed => return (bytes.len(), ConnectionStep::Close),
             }
             if state.gathered.len() > GATHER_BYTES {
                 // `serve` has written them; no more bytes are read from a client that does not read its
@@ -120,7 +120,7 @@ impl Connection {
                 LookupResult::Miss { site, path } => {
                     return self.call_program(state, bytes, site, path, last);
                 }
-                LookupResult::Exchange => return CacheAttempt::Not,
+                LookupResult::Exchange => return CacheAttempt::NeedsExchange,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         let body_bytes = prepared.body_length() as u64;
@@ -136,8 +136,8 @@ impl Connection {
             Ok(sent) if sent == first.len() + second.len() => {
                 (body_bytes, CacheAttempt::Answered { persistent })
             }
-            Ok(sent) => return CacheAttempt::Partly { prepared: prepared.clone(), sent },
-            Err(_) => (0, CacheAttempt::Broken),
+            Ok(sent) => return CacheAttempt::PartlySent { prepared: prepared.clone(), sent },
+            Err(_) => (0, CacheAttempt::ConnectionFailed),
         };
         self.requests += 1;
         let protocol = protocol_of(&state.head);

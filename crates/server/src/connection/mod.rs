@@ -39,7 +39,7 @@ use own_listener::OwnListener;
 use peer::Peer;
 use timing::Timing;
 use touchstone_access::ConnectionPermit;
-use touchstone_admin::connection_info::{Opened, UnderWayGuard};
+use touchstone_admin::connection_info::{OpeningFacts, UnderWayGuard};
 use touchstone_config::ListenAddress;
 use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, BodyPart};
@@ -192,7 +192,7 @@ impl Connection {
     pub fn start(mut self, next: ConnectionStep) {
         if self.timing.deadline.is_none() {
             let deadline = self.core.deadlines.register();
-            deadline.session.open(Opened {
+            deadline.session.open(OpeningFacts {
                 peer: self.peer.address,
                 listener: self.listener.address,
                 at: Instant::now(),

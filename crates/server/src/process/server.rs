@@ -111,7 +111,8 @@ impl Server {
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
         let privileged = Privileged::open(&config, config_file.as_deref(), inheritance)?;
         let opened = privileged.drop_rights(&config)?;
-        let Opened { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } = opened;
+        let PrivilegedResources { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } =
+            opened;
 
         let spawner = start_spawner();
         let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
@@ -293,11 +294,11 @@ impl Server {
 /// in directories of root. Only [`Privileged::drop_rights`] gives it away.
 struct Privileged {
     account: Option<Account>,
-    opened: Opened,
+    opened: PrivilegedResources,
 }
 
 /// What was opened before the rights were dropped.
-struct Opened {
+struct PrivilegedResources {
     cores: usize,
     listening: Listening,
     /// The sockets of each core.
@@ -330,7 +331,7 @@ impl Privileged {
         let datagrams = open_datagrams(config, cores, inheritance)?;
         let pid_file = open_pid_file(config, account.as_ref())?;
         let (control, control_problem) = open_control(config, config_file, inheritance.control.take())?;
-        let opened = Opened {
+        let opened = PrivilegedResources {
             cores,
             listening,
             shares,
@@ -346,7 +347,7 @@ impl Privileged {
     }
 
     /// Changes to the user of `[server] user`. All else is opened with that user's rights.
-    fn drop_rights(self, config: &Config) -> Result<Opened, StartError> {
+    fn drop_rights(self, config: &Config) -> Result<PrivilegedResources, StartError> {
         if let Some(account) = &self.account {
             account.switch_user().map_err(StartError)?;
         }
