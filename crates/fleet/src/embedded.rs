@@ -19,11 +19,11 @@ const CLAIM_TIME: Duration = Duration::from_secs(3);
 pub struct Embedded {
     state: Arc<Mutex<EngineState>>,
     clock: Clock,
-    traffic: Arc<Counted>,
+    traffic: Arc<ByteCounts>,
 }
 
 #[derive(Default)]
-struct Counted {
+struct ByteCounts {
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
 }
@@ -41,7 +41,7 @@ struct Listener {
     pattern: String,
     messages: InboxSender<Message>,
     clock: Clock,
-    traffic: Arc<Counted>,
+    traffic: Arc<ByteCounts>,
 }
 
 impl Embedded {

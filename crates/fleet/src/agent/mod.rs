@@ -256,8 +256,12 @@ impl Agent {
             }
             Order::Muster => self.send_report(&Report::Here(Box::new(self.facts.clone()))),
             Order::Ping { exchange } => {
-                let answered = self.clock.now();
-                self.send_report(&Report::Pong { exchange, came: message.received, answered });
+                let answer_sent = self.clock.now();
+                self.send_report(&Report::Pong {
+                    exchange,
+                    question_received: message.received,
+                    answer_sent,
+                });
             }
             Order::Prepare { run, mix, plan_sha256, portion, watched } => {
                 self.prepare(Assignment { run, mix, plan_sha256, portion, watched });

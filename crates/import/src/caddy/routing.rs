@@ -98,7 +98,7 @@ pub struct Routing<'a, 'd> {
     pub notes: Section,
     /// Directives that have been counted.
     pub handled: BTreeSet<Place>,
-    /// What was told about directives.
+    /// The notes about directives that were reported, each once.
     pub told: BTreeSet<(Place, String, String)>,
 }
 
