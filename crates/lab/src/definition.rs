@@ -94,12 +94,12 @@ pub struct Table<'t> {
     name: String,
     at: Range<usize>,
     values: &'t DeTable<'t>,
-    asked: RefCell<Vec<&'static str>>,
+    read_keys: RefCell<Vec<&'static str>>,
 }
 
 impl<'t> Table<'t> {
     fn new(document: &'t Document<'t>, name: String, at: Range<usize>, values: &'t DeTable<'t>) -> Table<'t> {
-        Table { document, name, at, values, asked: RefCell::new(Vec::new()) }
+        Table { document, name, at, values, read_keys: RefCell::new(Vec::new()) }
     }
 
     /// An error at the table itself.
@@ -222,16 +222,16 @@ impl<'t> Table<'t> {
 
     /// Refuses every key that was not requested.
     pub fn finish(&self) -> Result<(), DefinitionError> {
-        let asked = self.asked.borrow();
+        let read_keys = self.read_keys.borrow();
         let first_unknown = self
             .values
             .keys()
-            .filter(|key| !asked.contains(&key.get_ref().as_ref()))
+            .filter(|key| !read_keys.contains(&key.get_ref().as_ref()))
             .min_by_key(|key| key.span().start);
         let Some(key) = first_unknown else { return Ok(()) };
-        let advice = match nearest(key.get_ref(), asked.iter().copied()) {
+        let advice = match nearest(key.get_ref(), read_keys.iter().copied()) {
             Some(known) => format!("did you mean `{known}`?"),
-            None => format!("known here: {}", asked.join(", ")),
+            None => format!("known here: {}", read_keys.join(", ")),
         };
         let message = format!("unknown key `{}` in {}; {advice}", key.get_ref(), self.in_words());
         Err(self.document.error(key.span(), message))
@@ -251,9 +251,9 @@ impl<'t> Table<'t> {
     }
 
     fn find(&self, key: &'static str) -> Option<(Range<usize>, &'t DeValue<'t>)> {
-        let mut asked = self.asked.borrow_mut();
-        if !asked.contains(&key) {
-            asked.push(key);
+        let mut read_keys = self.read_keys.borrow_mut();
+        if !read_keys.contains(&key) {
+            read_keys.push(key);
         }
         self.values.get(key).map(|value| (value.span(), value.get_ref()))
     }

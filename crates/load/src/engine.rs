@@ -9,7 +9,7 @@
 //! The steps of a request are in [`crate::request_cycle`], the steps of a connection in [`crate::http1`] and,
 //! with TLS or HTTP/2, in [`crate::layered`].
 
-use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
+use crate::arrivals::{ArrivalQueue, ArrivalStep, ArrivalTimes};
 use crate::choice::WeightedChoice;
 use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns, timespec};
@@ -360,7 +360,7 @@ impl<'a> Engine<'a> {
             if let Some((due_ns, index)) = own {
                 self.on_timer(index, due_ns);
             } else if let LoadModel::Open(arrivals) = &mut self.load_model
-                && let Due::Start { client, arrival } = arrivals.take_due(self.now_ns)
+                && let ArrivalStep::Start { client, arrival } = arrivals.take_due(self.now_ns)
             {
                 self.begin_session(client, arrival, false);
             }

@@ -321,8 +321,8 @@ impl<'d> Routing<'_, 'd> {
                     written.push(route);
                 }
                 Err(advice) => {
-                    let told = directive.or(changes.first().map(|change| change.directive));
-                    if let Some(directive) = told {
+                    let reported_directive = directive.or(changes.first().map(|change| change.directive));
+                    if let Some(directive) = reported_directive {
                         self.problem(directive, &advice);
                     }
                 }

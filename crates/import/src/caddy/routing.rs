@@ -99,7 +99,7 @@ pub struct Routing<'a, 'd> {
     /// Directives that have been counted.
     pub handled: BTreeSet<Place>,
     /// The notes about directives that were reported, each once.
-    pub told: BTreeSet<(Place, String, String)>,
+    pub reported_notes: BTreeSet<(Place, String, String)>,
 }
 
 impl Routing<'_, '_> {
@@ -118,7 +118,7 @@ impl Routing<'_, '_> {
 
     /// Records a directive that was not translated, once for each advice.
     pub fn problem(&mut self, directive: &Directive, advice: &str) {
-        if self.told.insert((directive.place.clone(), directive.text(), advice.to_string())) {
+        if self.reported_notes.insert((directive.place.clone(), directive.text(), advice.to_string())) {
             self.account.problem(directive, &mut self.notes, advice);
         }
     }

@@ -261,7 +261,7 @@ fn site(
         account,
         notes: Section::new(""),
         handled: BTreeSet::new(),
-        told: BTreeSet::new(),
+        reported_notes: BTreeSet::new(),
     };
     let outer = match addresses[0].path.as_str() {
         "" => Matcher::default(),

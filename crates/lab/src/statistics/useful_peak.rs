@@ -99,7 +99,9 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
     at.dedup();
     let mut loads: Vec<Load> = at
         .into_iter()
-        .map(|load| judged(load, &runs.iter().filter(|run| run.load == load).collect::<Vec<_>>(), criteria))
+        .map(|load| {
+            check_criteria(load, &runs.iter().filter(|run| run.load == load).collect::<Vec<_>>(), criteria)
+        })
         .collect();
     if let Some(most) = criteria.level_wait_max {
         for place in 1..loads.len() {
@@ -131,7 +133,7 @@ fn needless_wait(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
     ))
 }
 
-fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
+fn check_criteria(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
     let worst = |figure: fn(&Run) -> f64| runs.iter().map(|run| figure(run)).fold(0.0, f64::max);
     let mut reasons = Vec::new();
     if runs.len() < criteria.runs_min {
