@@ -432,13 +432,13 @@ mod tests {
 
     #[test]
     fn a_map_of_networks_or_of_shares() {
-        let made = |from: &str, entries: Vec<(EntryKey, &str)>| {
+        let new_map = |from: &str, entries: Vec<(EntryKey, &str)>| {
             let source = MapSource { name: "m", from, default: "none", ignore_case: false, function: None };
             let entry = |(key, value): (EntryKey, &str)| (Entry { key, value: value.to_string() }, "here");
             Map::new(&source, entries.into_iter().map(entry), &Maps::default())
         };
         let network = |text: &str| EntryKey::Network(text.parse().unwrap());
-        let map = made("$client", vec![(network("192.0.2.0/24"), "$method"), (network("::/0"), "six")]);
+        let map = new_map("$client", vec![(network("192.0.2.0/24"), "$method"), (network("::/0"), "six")]);
         let map = map.unwrap();
         let value = |client: &str| {
             let view = RequestView { client: client.parse().ok(), ..RequestView::example("/") };
@@ -446,12 +446,12 @@ mod tests {
         };
         assert_eq!((value("192.0.2.9"), value("2001:db8::1")), ("GET".to_string(), "six".to_string()));
         assert_eq!((value("198.51.100.1"), value("")), ("none".to_string(), "none".to_string()));
-        let shares = made("$path", vec![(EntryKey::Share(None), "all")]).unwrap();
+        let shares = new_map("$path", vec![(EntryKey::Share(None), "all")]).unwrap();
         assert_eq!(&*shares.value(&RequestView::example("/")), b"all");
         let both = vec![(network("192.0.2.0/24"), "a"), (EntryKey::Share(None), "b")];
-        assert!(made("$client", both).unwrap_err().contains("either values and patterns"));
+        assert!(new_map("$client", both).unwrap_err().contains("either values and patterns"));
         let gone = vec![(EntryKey::WithoutNetwork("192.0.2.0/24".parse().unwrap()), "")];
-        assert!(made("$client", gone).unwrap_err().contains("none is deleted"));
+        assert!(new_map("$client", gone).unwrap_err().contains("none is deleted"));
     }
 
     #[test]
@@ -492,15 +492,15 @@ mod tests {
     fn what_uses_another_map_is_another() {
         let entries =
             |text: &str| map_text::read(text).unwrap().into_iter().map(|(line, entry)| (entry, line));
-        let made = |name: &str, text: &str, earlier: &Maps| {
+        let new_map = |name: &str, text: &str, earlier: &Maps| {
             let source = MapSource { name, from: "$path", default: "0", ignore_case: false, function: None };
             Map::new(&source, entries(text), earlier).unwrap()
         };
         // The second map is written in the same way each time, and uses the first one.
         let maps = |first: &str| {
             let mut maps = Maps::default();
-            maps.add(made("first", first, &Maps::default()));
-            let second = made("second", "/a $map{first}", &maps);
+            maps.add(new_map("first", first, &Maps::default()));
+            let second = new_map("second", "/a $map{first}", &maps);
             maps.add(second);
             maps
         };

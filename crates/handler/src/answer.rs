@@ -286,8 +286,8 @@ mod tests {
         );
         assert!(text.contains("\r\nLocation: /a/\r\n"));
         assert!(text.ends_with("\r\nConnection: close\r\n\r\n"));
-        let said = Answer { reason: ReasonPhrase::new(404, b"Gone fishing"), ..Answer::new(404) };
-        let head = said.head(&date, ConnectionForm::Close, Framing::None);
+        let answer = Answer { reason: ReasonPhrase::new(404, b"Gone fishing"), ..Answer::new(404) };
+        let head = answer.head(&date, ConnectionForm::Close, Framing::None);
         assert!(head.starts_with(b"HTTP/1.1 404 Gone fishing\r\nServer: "));
         let head =
             Answer::new(304).head(&date, ConnectionForm::Persistent, Answer::new(304).framing(false, true));

@@ -21,8 +21,8 @@ impl<N: Ord + Clone, V> SharedByName<N, V> {
     where
         V: Default,
     {
-        let made: Result<Arc<V>, Infallible> = self.of_or(name, |_| Ok(V::default()));
-        made.unwrap_or_else(|never| match never {})
+        let value: Result<Arc<V>, Infallible> = self.of_or(name, |_| Ok(V::default()));
+        value.unwrap_or_else(|never| match never {})
     }
 
     /// The value with this name: the one in use, or what `make` makes of the name.

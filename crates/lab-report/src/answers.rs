@@ -56,7 +56,7 @@ pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
 /// The answers of open loads, whose rates are given and not searched for: only which systems carry them.
 fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
     let system = ranking.servers.first().map(|server| server.system);
-    let of = |tell: fn(&ResultFile, &SystemResult) -> AnswerWithEvidence| {
+    let answer_of = |tell: fn(&ResultFile, &SystemResult) -> AnswerWithEvidence| {
         system.map_or_else(not_measured, |system| tell(result, system))
     };
     let answers = [
@@ -69,8 +69,8 @@ fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
                     .to_owned(),
             ),
         ),
-        ("How many users?", of(users_of_open_loads)),
-        ("What breaks first?", of(what_breaks_of_open_loads)),
+        ("How many users?", answer_of(users_of_open_loads)),
+        ("What breaks first?", answer_of(what_breaks_of_open_loads)),
         (
             "What to change first?",
             (
@@ -383,7 +383,7 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<A
         .collect();
     let best = factors.iter().map(|(_, factor)| *factor).fold(0.0, f64::max);
     (best >= WORTH_A_CHANGE).then(|| {
-        let told: Vec<String> = factors
+        let factor_words: Vec<String> = factors
             .iter()
             .map(|(title, factor)| match title {
                 Some(title) => format!("{} times with {title}", significant(*factor)),
@@ -392,7 +392,7 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<A
             .collect();
         (
             format!("Put the accelerator before {}", acceleration.origin.title),
-            format!("Measured, by the peak rate: {}.", list(&told)),
+            format!("Measured, by the peak rate: {}.", list(&factor_words)),
         )
     })
 }

@@ -187,9 +187,12 @@ impl Login {
     /// Ends the session, here and at the provider. A page of another site cannot do so: for a link from there
     /// a question is shown, a form from there is refused.
     fn sign_out(&self, request: &Request, login_request: &LoginRequest<'_>) -> EndpointAnswer {
-        let of = |name: &str| request.received.values(name).next();
-        let fields =
-            BrowserFields { fetch_site: of("sec-fetch-site"), origin: of("origin"), ..Default::default() };
+        let field = |name: &str| request.received.values(name).next();
+        let fields = BrowserFields {
+            fetch_site: field("sec-fetch-site"),
+            origin: field("origin"),
+            ..Default::default()
+        };
         let is_get = request.method() == Method::Get;
         match fields.cause(&login_request.origin()) {
             Cause::Own => {}

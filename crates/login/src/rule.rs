@@ -381,11 +381,11 @@ impl Login {
 
     /// The answer to a request without a session: a browser that loads a page is sent to the provider.
     async fn without_session(&self, request: &Request, login_request: &LoginRequest<'_>) -> LoginRefusal {
-        let of = |name: &str| request.received.values(name).next();
+        let field = |name: &str| request.received.values(name).next();
         let fields = BrowserFields {
-            fetch_mode: of("sec-fetch-mode"),
-            accept: of("accept"),
-            requested_with: of("x-requested-with"),
+            fetch_mode: field("sec-fetch-mode"),
+            accept: field("accept"),
+            requested_with: field("x-requested-with"),
             ..Default::default()
         };
         if request.method() != Method::Get || request.depth > 0 || !fields.is_navigation() {

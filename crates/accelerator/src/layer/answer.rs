@@ -73,8 +73,8 @@ pub fn of_object(
 /// The bytes that a request selects, if they are one range.
 pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<ByteRange> {
     let fields = RequestFields(&request.received);
-    let of = (object.terms.date, now);
-    match select(fields, true, object.fields(), object.status(), object.complete_length(), of) {
+    let times = (object.terms.date, now);
+    match select(fields, true, object.fields(), object.status(), object.complete_length(), times) {
         Selected::Ranges(ranges) if ranges.len() == 1 => ranges.first().copied(),
         Selected::Ranges(_) | Selected::Whole | Selected::NotModified | Selected::Unsatisfiable => None,
     }

@@ -104,11 +104,16 @@ fn answer(observed: &Observed, subject: Subject) -> Option<&Answer> {
 }
 
 fn resets(observed: &Observed, subject: Subject) -> Vec<&str> {
-    let of = |stream: u64| match subject {
+    let is_of_subject = |stream: u64| match subject {
         Subject::Stream(wanted) => wanted == stream,
         _ => true,
     };
-    observed.resets.iter().filter(|(stream, _)| of(*stream)).map(|(_, error)| error.as_str()).collect()
+    observed
+        .resets
+        .iter()
+        .filter(|(stream, _)| is_of_subject(*stream))
+        .map(|(_, error)| error.as_str())
+        .collect()
 }
 
 fn origin(observed: &Observed, number: usize) -> Option<&str> {

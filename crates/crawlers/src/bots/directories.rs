@@ -324,8 +324,8 @@ mod tests {
             is_requested: AtomicBool::new(true),
         };
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let told = lines.clone();
-        let report: Report = Arc::new(move |line: &str| told.lock().unwrap().push(line.to_string()));
+        let reported = lines.clone();
+        let report: Report = Arc::new(move |line: &str| reported.lock().unwrap().push(line.to_string()));
         let directory = || Directory::parse(key.as_bytes()).unwrap();
         note(&entry, Ok((directory(), Duration::from_secs(60))), &report);
         let failure = || Failure { reason: "down".to_string(), retry: None };

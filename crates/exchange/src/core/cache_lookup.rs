@@ -181,7 +181,7 @@ pub enum LookupResult<'a, 'c> {
         /// The answer.
         prepared: &'c Arc<Prepared>,
         /// The site and route for which it is counted.
-        of: HitRoute,
+        hit_route: HitRoute,
         /// The path that it answers.
         path: &'a [u8],
     },
@@ -220,7 +220,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
         return match file_hit(file, path, lookup, is_secure, date) {
-            Some(prepared) => LookupResult::Hit { prepared, of: HitRoute::file(site, None), path },
+            Some(prepared) => LookupResult::Hit { prepared, hit_route: HitRoute::file(site, None), path },
             None => LookupResult::Miss { site, path },
         };
     };
@@ -239,8 +239,8 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         if let Some(StoredHit { prepared, route }) =
             accelerator::stored_hit(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
-            let of = HitRoute { site, route: Some(route), is_accelerated: true, has_user: false };
-            return LookupResult::Hit { prepared, of, path };
+            let hit_route = HitRoute { site, route: Some(route), is_accelerated: true, has_user: false };
+            return LookupResult::Hit { prepared, hit_route, path };
         }
     }
     let file = files.get_mut(site);
@@ -249,11 +249,11 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     };
     match rules.admit_cached_file(&view) {
         CacheAdmission::Serve(user, route) => {
-            let of = HitRoute { has_user: user.user.is_some(), ..HitRoute::file(site, route) };
-            if of.has_user {
+            let hit_route = HitRoute { has_user: user.user.is_some(), ..HitRoute::file(site, route) };
+            if hit_route.has_user {
                 *admitted = user;
             }
-            LookupResult::Hit { prepared, of, path }
+            LookupResult::Hit { prepared, hit_route, path }
         }
         CacheAdmission::Resolve => LookupResult::Exchange,
     }

@@ -256,10 +256,11 @@ impl Deadlines {
     pub fn sessions(&self, core: usize, most: usize) -> CoreSessions {
         let now = Instant::now();
         let slots = self.slots.borrow();
-        let of =
+        let with_state =
             |busy: bool| slots.iter().flatten().filter(move |deadline| deadline.session.is_busy() == busy);
-        let facts =
-            of(true).chain(of(false)).filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
+        let facts = with_state(true)
+            .chain(with_state(false))
+            .filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
         CoreSessions { core, connections: self.connections(), sessions: facts.take(most).collect() }
     }
 

@@ -156,15 +156,15 @@ async fn with_whole_body(mut answer: Answer) -> Answer {
 
 /// Reads an answer that allows the request.
 fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
-    let of = |name: &str| fields_of(answer, name).map(|(_, value)| value).collect::<Vec<_>>();
+    let values_of = |name: &str| fields_of(answer, name).map(|(_, value)| value).collect::<Vec<_>>();
     let config = &authority.config;
     let mut fields = Vec::new();
     for name in &config.fields {
-        fields.extend(of(name).into_iter().map(|value| (name.as_str().into(), value.into())));
+        fields.extend(values_of(name).into_iter().map(|value| (name.as_str().into(), value.into())));
     }
     let user: Option<Box<str>> = match config.user.as_str() {
         "" => None,
-        name => of(name)
+        name => values_of(name)
             .first()
             .and_then(|value| std::str::from_utf8(value).ok())
             .filter(|user| !user.is_empty())

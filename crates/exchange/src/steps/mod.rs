@@ -560,10 +560,10 @@ async fn check_logins(
     if !progress.set_cleaned() {
         prepare_head(snapshot, request);
     }
-    for asked in &resolved.logins {
-        if !asked.is_excused(view) {
-            login::check(core, snapshot, asked.rule, original, (request, progress), cookies).await?;
-        } else if !write_fields(&asked.rule.unknown().fields, request) {
+    for required in &resolved.logins {
+        if !required.is_excused(view) {
+            login::check(core, snapshot, required.rule, original, (request, progress), cookies).await?;
+        } else if !write_fields(&required.rule.unknown().fields, request) {
             return Err(Answer::error(500));
         }
     }
@@ -586,16 +586,16 @@ async fn ask_authorities(
     if !progress.set_cleaned() {
         prepare_head(snapshot, request);
     }
-    for asked in &resolved.authorities {
-        let names = &asked.rule.config.fields;
+    for required in &resolved.authorities {
+        let names = &required.rule.config.fields;
         let is_of_authority =
             |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
-        if asked.is_excused(view) {
+        if required.is_excused(view) {
             let written = request.received.with_fields(|name| !is_of_authority(name), None);
             request.received = Rc::new(written.ok_or_else(|| Answer::error(502))?);
             continue;
         }
-        let allowed = forward_auth::ask(core, snapshot, asked.rule, &original).await?;
+        let allowed = forward_auth::ask(core, snapshot, required.rule, &original).await?;
         let fields = &allowed.passed.fields;
         let added = fields.iter().map(|(name, value)| (name.as_bytes(), &**value));
         let written = request.received.with_fields(|name| !is_of_authority(name), added);

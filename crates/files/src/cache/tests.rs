@@ -99,10 +99,10 @@ impl Site {
         date: &DateSecond,
     ) -> (Arc<Prepared>, usize) {
         let accept = accepting(accept);
-        let mut made = 0;
+        let mut entries = 0;
         loop {
             if let Some(prepared) = core.hit(path.as_bytes(), accept, ConnectionForm::Persistent, date) {
-                return (prepared.clone(), made);
+                return (prepared.clone(), entries);
             }
             let Some((entry, _)) = core.entry(path.as_bytes(), ConnectionForm::Persistent, date) else {
                 self.load(core, path, date);
@@ -110,7 +110,7 @@ impl Site {
             };
             match entry.select(accept.preference(&self.settings.order), date, &self.cache) {
                 Selection::Make(coding) => {
-                    made += 1;
+                    entries += 1;
                     self.make(&entry, coding, date);
                 }
                 Selection::Stale => {}

@@ -404,8 +404,8 @@ fn send_spooled(context: &AgentContext) {
 impl AgentContext {
     /// Sends a report to the controller, if that is possible now.
     pub(crate) fn send_report(&self, report: &Report) {
-        let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
+        let sent = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
         // Beats are repeated, and the controller notices what is missing.
-        drop(said);
+        drop(sent);
     }
 }

@@ -390,8 +390,8 @@ impl Session {
     }
 
     pub(super) fn logs(&self) -> Vec<(String, Vec<String>)> {
-        let of = |member: &Member| (member.entry.name.clone(), member.logs.clone());
-        self.members.values().filter(|member| !member.logs.is_empty()).map(of).collect()
+        let name_and_logs = |member: &Member| (member.entry.name.clone(), member.logs.clone());
+        self.members.values().filter(|member| !member.logs.is_empty()).map(name_and_logs).collect()
     }
 
     pub(super) fn expected(&self) -> &[AgentEntry] {

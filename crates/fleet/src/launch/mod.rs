@@ -42,8 +42,8 @@ struct LaunchedAgent {
 impl LaunchedAgent {
     /// The last output of the agent, or of the process that represents it.
     fn last_output(&self) -> String {
-        let said = self.output_text();
-        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
+        let output = self.output_text();
+        output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
     }
 
     fn output_text(&self) -> String {
@@ -123,8 +123,8 @@ impl Launched {
             let _ = child.wait();
         }
         let left = |agent: &LaunchedAgent| {
-            let said = agent.output_text();
-            let line = said.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
+            let output = agent.output_text();
+            let line = output.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
             Some(format!("agent {}: {line}", agent.name))
         };
         self.agents.drain(..).filter_map(|agent| left(&agent)).collect()

@@ -42,10 +42,10 @@ struct Deciding<'d> {
 impl<'d> Deciding<'d> {
     fn of(area: &Area<'d>) -> Deciding<'d> {
         let last = |names: &[&str]| {
-            let of = |section: &&'d Directive| -> Vec<&'d Directive> {
+            let named_in = |section: &&'d Directive| -> Vec<&'d Directive> {
                 section.inside().iter().filter(|one| names.iter().any(|name| is(one, name))).collect()
             };
-            area.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+            area.sections.iter().rev().map(named_in).find(|found| !found.is_empty()).unwrap_or_default()
         };
         Deciding {
             requires: last(&["require", "requireall", "requireany", "requirenone"]),
@@ -446,11 +446,11 @@ mod tests {
 
     fn access(text: &str) -> Access {
         let directives = parse("a.conf", text).unwrap();
-        let of = |old: bool| {
+        let with_age = |old: bool| {
             let names = ["order", "allow", "deny", "satisfy"];
             directives.iter().filter(|one| names.iter().any(|name| is(one, name)) == old).collect()
         };
-        Deciding { requires: of(false), hosts: of(true) }.access()
+        Deciding { requires: with_age(false), hosts: with_age(true) }.access()
     }
 
     #[test]

@@ -213,12 +213,12 @@ mod tests {
 
     #[test]
     fn ends_of_paths() {
-        let of = |from: &str, to: &str| super::beginnings(from, to);
+        let beginnings = |from: &str, to: &str| super::beginnings(from, to);
         let both = |one: &str, other: &str| Some((one.to_string(), other.to_string()));
-        assert_eq!(of("/in/ok", "/ok"), both("/in", ""));
-        assert_eq!(of("/in/a/ok", "/b/a/ok"), both("/in", "/b"));
-        assert_eq!(of("/ok", "/v1/ok"), both("", "/v1"));
-        assert_eq!((of("/in", "/b/"), of("/in", "/b")), (both("/in", "/b"), None));
+        assert_eq!(beginnings("/in/ok", "/ok"), both("/in", ""));
+        assert_eq!(beginnings("/in/a/ok", "/b/a/ok"), both("/in", "/b"));
+        assert_eq!(beginnings("/ok", "/v1/ok"), both("", "/v1"));
+        assert_eq!((beginnings("/in", "/b/"), beginnings("/in", "/b")), (both("/in", "/b"), None));
     }
 
     #[test]

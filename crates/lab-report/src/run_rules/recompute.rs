@@ -291,12 +291,12 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
 
 /// How evenly the clients were served.
 fn fairness(clients: &[Value]) -> Option<fairness::Fairness> {
-    let of = |client: &Value, name: &str| client[name].as_f64().unwrap_or(0.0);
-    let answered: Vec<f64> = clients.iter().map(|client| of(client, "requests")).collect();
+    let figure_of = |client: &Value, name: &str| client[name].as_f64().unwrap_or(0.0);
+    let answered: Vec<f64> = clients.iter().map(|client| figure_of(client, "requests")).collect();
     let waited: Vec<f64> = clients
         .iter()
-        .filter(|client| of(client, "requests") > 0.0)
-        .map(|client| of(client, "mean_us"))
+        .filter(|client| figure_of(client, "requests") > 0.0)
+        .map(|client| figure_of(client, "mean_us"))
         .collect();
     fairness::of_clients(&answered, &waited)
 }

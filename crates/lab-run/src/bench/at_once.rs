@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 
 /// How many of the turns, from the first on, are of the same mix and run.
 pub(super) fn count(turns: &[PlannedTurn]) -> usize {
-    let of = |turn: &PlannedTurn| (turn.run, turn.mix, turn.part);
-    turns.iter().take_while(|turn| of(turn) == of(&turns[0])).count()
+    let place_of = |turn: &PlannedTurn| (turn.run, turn.mix, turn.part);
+    turns.iter().take_while(|turn| place_of(turn) == place_of(&turns[0])).count()
 }
 
 /// The systems of some turns, in their order.

@@ -92,10 +92,10 @@ impl RunningSystem {
             if running.system.parts[part] != PartState::Runs {
                 continue;
             }
-            let asked = running
+            let warmed = running
                 .wait_until_ready(prepared, part, interrupt)
                 .and_then(|()| running.warm(prepared, part, interrupt));
-            match asked {
+            match warmed {
                 Ok(()) => {}
                 Err(Refusal::Part(problem)) if part > 0 => {
                     let reason = format!("{} {problem}", running.system.title);

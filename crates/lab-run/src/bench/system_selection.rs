@@ -257,10 +257,11 @@ fn on_processors(
         for &number in numbers {
             let cpus = placement.system.get(..number).filter(|cpus| !cpus.is_empty());
             let cpus = cpus.ok_or_else(|| format!("--cores: {number} processors cannot be had"))?;
-            let of = if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
+            let processor_words =
+                if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
             placed.push(SelectedSystem {
                 name: speedup::name_on(&system.name, number),
-                title: format!("{}, {of}", system.title),
+                title: format!("{}, {processor_words}", system.title),
                 cpus: cpus.to_vec(),
                 ..system.clone()
             });

@@ -118,14 +118,14 @@ impl Session {
 
     /// The figures of the other machine now, dated from `start`: half of the round trip is subtracted.
     pub(crate) fn snapshot(&self, start: Instant) -> Result<Snapshot, String> {
-        let asked = start.elapsed();
+        let asked_at = start.elapsed();
         let Answer::Seen { snapshot, ended, last_words } = self.ask(&Question::Look)? else {
             return Err("the probe answered something else".to_owned());
         };
         let mut open = self.lock();
         open.ended = open.ended.take().or(ended);
         open.last_words = open.last_words.take().or(last_words);
-        Ok(Snapshot { at: asked + (start.elapsed() - asked) / 2, ..*snapshot })
+        Ok(Snapshot { at: asked_at + (start.elapsed() - asked_at) / 2, ..*snapshot })
     }
 
     /// How the system, or the connection to it, ended, as far as it is known.

@@ -147,11 +147,16 @@ fn compaq() -> Vec<Derived> {
 
 /// From 1,330 requests a second to "near 16,000 users".
 fn compaq_users() -> Vec<Derived> {
-    let of = |row| stated(COMPAQ, row);
-    let (rate, users, a_minute) =
-        (of("Static, 2P, 120 clients, requests/second"), of("Users"), of("A user's requests a minute"));
-    let (in_ten_minutes, in_a_day) =
-        (of("Static, 2P, requests in 10 minutes"), of("A user's requests in 8 business hours"));
+    let compaq_stated = |row| stated(COMPAQ, row);
+    let (rate, users, a_minute) = (
+        compaq_stated("Static, 2P, 120 clients, requests/second"),
+        compaq_stated("Users"),
+        compaq_stated("A user's requests a minute"),
+    );
+    let (in_ten_minutes, in_a_day) = (
+        compaq_stated("Static, 2P, requests in 10 minutes"),
+        compaq_stated("A user's requests in 8 business hours"),
+    );
     let exact = |at: Cell, printed: Printed, what: &str, sum: &str, value: f64| {
         figure(at, printed, what, sum.to_owned(), value, Range::exactly(value))
     };
@@ -189,17 +194,17 @@ fn compaq_workload() -> Vec<Derived> {
     let exact = |at: Cell, what: &str, sum: &str, value: f64| {
         figure(at, at.printed(), what, sum.to_owned(), value, Range::exactly(value))
     };
-    let of = |row| stated(COMPAQ, row);
+    let compaq_stated = |row| stated(COMPAQ, row);
     let other = |row| stated(BORDERMANAGER, row);
     let together = other("Files together, MB");
     vec![
         exact(
-            of("Average file size, KB"),
+            compaq_stated("Average file size, KB"),
             "mean of the workload",
             "sum of weight x size / 1024",
             mean / 1024.0,
         ),
-        exact(of("Files less than 32 KB"), "share of small files", "7+7+10+26+17+13+12", small),
+        exact(compaq_stated("Files less than 32 KB"), "share of small files", "7+7+10+26+17+13+12", small),
         exact(
             other("ZD_STATIC_V11.WL, weighted average file size, bytes"),
             "mean of the workload",
@@ -232,13 +237,13 @@ fn bordermanager() -> Vec<Derived> {
         "Peak Performance",
     );
     let factor = |row, column| Cell(BORDERMANAGER, "table-5", row, column);
-    let of = |at: Cell, above: Cell, below: Cell| {
+    let acceleration_factor = |at: Cell, above: Cell, below: Cell| {
         quotient(at, at.printed(), "acceleration factor", above, below, 1.0)
     };
     vec![
-        of(factor("Requests/Second, Static Data", "Compaq"), compaq, alone),
-        of(factor("Requests/Second, Static Data", "Intel"), intel, alone),
-        of(
+        acceleration_factor(factor("Requests/Second, Static Data", "Compaq"), compaq, alone),
+        acceleration_factor(factor("Requests/Second, Static Data", "Intel"), intel, alone),
+        acceleration_factor(
             factor("Requests/Second, Mixed Data", "Compaq"),
             stated(BORDERMANAGER, "Mixed data, accelerated, requests/second"),
             stated(BORDERMANAGER, "Mixed data, stand-alone, requests/second"),
@@ -363,14 +368,14 @@ fn iplanet_efficiencies() -> Vec<Derived> {
 }
 
 fn iplanet_statements() -> Vec<Derived> {
-    let of = |row| stated(IPLANET, row);
+    let iplanet_stated = |row| stated(IPLANET, row);
     let cell = |table, row, column| Cell(IPLANET, table, row, column);
     let (servlet, cgi) = (SERVLET_CGI[0], SERVLET_CGI[1]);
     let ratio =
         |at: Cell, what: &str, above: Cell, below: Cell| quotient(at, at.printed(), what, above, below, 1.0);
     let rate = "servlet rate over CGI rate";
-    let lower = of("Stronghold, 4 CPUs, servlet rate below CGI rate");
-    let slower = of("Stronghold, 4 CPUs, servlet slower by latency");
+    let lower = iplanet_stated("Stronghold, 4 CPUs, servlet rate below CGI rate");
+    let slower = iplanet_stated("Stronghold, 4 CPUs, servlet slower by latency");
     let less = |at: Cell, above: Cell, below: Cell| {
         let (top, bottom) = (above.printed(), below.printed());
         let hundred = Range::exactly(100.0);
@@ -381,14 +386,14 @@ fn iplanet_statements() -> Vec<Derived> {
     let own_cgi = stated(IPLANET_1999, "iWS, servlet faster than its own CGI, by latency");
     let other_servlet = stated(IPLANET_1999, "iWS servlet faster than Stronghold's, by latency");
     // "1.2 times faster" is said of one and of four processors.
-    let e_commerce = of("E-commerce, servlet rate over CGI rate");
+    let e_commerce = iplanet_stated("E-commerce, servlet rate over CGI rate");
     let e_rate = |four| {
-        let of = |row| cell("table-11", row_named("table-11", four, row), "iWS");
-        ratio(e_commerce, rate, of(E_COMMERCE[0].1), of(E_COMMERCE[1].1))
+        let row_cell = |row| cell("table-11", row_named("table-11", four, row), "iWS");
+        ratio(e_commerce, rate, row_cell(E_COMMERCE[0].1), row_cell(E_COMMERCE[1].1))
     };
     vec![
         ratio(
-            of("iWS, 4 CPUs, servlet rate over CGI rate"),
+            iplanet_stated("iWS, 4 CPUs, servlet rate over CGI rate"),
             rate,
             cell("table-3", servlet.1, "iWS"),
             cell("table-3", cgi.1, "iWS"),
@@ -396,13 +401,13 @@ fn iplanet_statements() -> Vec<Derived> {
         less(lower, cell("table-3", servlet.1, "Stronghold"), cell("table-3", cgi.1, "Stronghold")),
         less(slower, cell("table-3", cgi.2, "Stronghold"), cell("table-3", servlet.2, "Stronghold")),
         ratio(
-            of("iWS, 1 CPU, servlet rate over CGI rate"),
+            iplanet_stated("iWS, 1 CPU, servlet rate over CGI rate"),
             rate,
             cell("table-4", servlet.1, "iWS"),
             cell("table-4", cgi.1, "iWS"),
         ),
         ratio(
-            of("Stronghold, 1 CPU, servlet rate over CGI rate"),
+            iplanet_stated("Stronghold, 1 CPU, servlet rate over CGI rate"),
             rate,
             cell("table-4", servlet.1, "Stronghold"),
             cell("table-4", cgi.1, "Stronghold"),
@@ -422,8 +427,8 @@ fn iplanet_statements() -> Vec<Derived> {
             cell("table-3", servlet.2, "iWS"),
         ),
         gain(
-            of("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)"),
-            of("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)").printed(),
+            iplanet_stated("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)"),
+            iplanet_stated("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)").printed(),
             "CGI rate, iWS over Stronghold, 1 CPU",
             cell("table-4", cgi.1, "iWS"),
             cell("table-4", cgi.1, "Stronghold"),
@@ -468,18 +473,18 @@ mod tests {
     #[test]
     fn the_well_known_figures_are_derived() {
         let all = derived();
-        let of = |what: &str, printed: &str| {
+        let computed = |what: &str, printed: &str| {
             let found = all.iter().find(|it| it.what == what && it.printed == printed);
             found.unwrap_or_else(|| panic!("{what} {printed}")).computed
         };
-        assert!((of("mean of the workload", "8,348") - 8_348.16).abs() < 1e-9);
-        assert_eq!(of("users", "16,000"), 15_960.0);
-        assert_eq!(of("requests in 10 minutes", "798,000"), 798_000.0);
-        assert!((of("size of the tree", "2.5") * 1_048_576.0 - 2_618_880.0).abs() < 1e-6);
+        assert!((computed("mean of the workload", "8,348") - 8_348.16).abs() < 1e-9);
+        assert_eq!(computed("users", "16,000"), 15_960.0);
+        assert_eq!(computed("requests in 10 minutes", "798,000"), 798_000.0);
+        assert!((computed("size of the tree", "2.5") * 1_048_576.0 - 2_618_880.0).abs() < 1e-6);
         for (printed, value) in [("6.0", 3288.0 / 550.0), ("7.4", 4055.0 / 550.0), ("12.4", 1067.0 / 86.0)] {
-            assert_eq!(of("acceleration factor", printed), value);
+            assert_eq!(computed("acceleration factor", printed), value);
         }
-        assert!((of("times faster", "3.22") - 1080.0 / 335.0).abs() < 1e-12);
-        assert!((of("SPICE latency efficiency", "228.7%") - 228.888_888_888_888_9).abs() < 1e-9);
+        assert!((computed("times faster", "3.22") - 1080.0 / 335.0).abs() < 1e-12);
+        assert!((computed("SPICE latency efficiency", "228.7%") - 228.888_888_888_888_9).abs() < 1e-9);
     }
 }

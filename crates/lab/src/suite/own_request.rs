@@ -282,14 +282,14 @@ mod tests {
 
     #[test]
     fn what_a_file_can_answer_is_known() {
-        let of = |path: &str, bytes| OwnRequest { body_bytes: bytes, ..OwnRequest::get(path) };
-        assert!(of("/a/b-c_d.html", Some(5)).is_file());
+        let request_of = |path: &str, bytes| OwnRequest { body_bytes: bytes, ..OwnRequest::get(path) };
+        assert!(request_of("/a/b-c_d.html", Some(5)).is_file());
         for path in ["/a?b", "/", "/a/", "/a//b", "/.git/x", "/a/../b", "/a%20b"] {
-            assert!(!of(path, Some(5)).is_file(), "{path}");
+            assert!(!request_of(path, Some(5)).is_file(), "{path}");
         }
-        assert!(!of("/a", None).is_file() && !of("/a", Some(0)).is_file());
-        assert!(!OwnRequest { method: "POST".to_string(), ..of("/a", Some(5)) }.is_file());
-        assert!(!OwnRequest { statuses: vec![404], ..of("/a", Some(5)) }.is_file());
+        assert!(!request_of("/a", None).is_file() && !request_of("/a", Some(0)).is_file());
+        assert!(!OwnRequest { method: "POST".to_string(), ..request_of("/a", Some(5)) }.is_file());
+        assert!(!OwnRequest { statuses: vec![404], ..request_of("/a", Some(5)) }.is_file());
     }
 
     proptest! {

@@ -57,14 +57,14 @@ mod tests {
     #[test]
     fn a_table_keeps_what_it_has_and_never_grows() {
         let mut kept = ObjectCache::new(3);
-        let mut made = 0;
+        let mut made_count = 0;
         let mut get = |kept: &mut ObjectCache<usize>, bytes: &[u8]| {
             let got = kept.get(bytes, || {
-                made += 1;
+                made_count += 1;
                 Ok(bytes.len())
             });
             assert_eq!(got, Ok(bytes.len()));
-            made
+            made_count
         };
         assert_eq!(get(&mut kept, b"abc"), 1);
         assert_eq!(get(&mut kept, b"abc"), 1);

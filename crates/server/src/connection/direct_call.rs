@@ -267,9 +267,9 @@ fn call(
     let admitted = program.admit(view).ok_or(CacheAttempt::NeedsExchange)?;
     let user = name_of_user(&admitted);
     let client = get.client.map(|client| client.ip());
-    let of =
+    let called_request =
         CalledRequest { site, route: program.route, client, user: user.clone(), started: get.received_at };
-    callers.link.begin_call(callers.connection.get(), get.buffer, of);
+    callers.link.begin_call(callers.connection.get(), get.buffer, called_request);
     let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
     match (called, callers.link.end_call()) {
         (CallResult::Answer(answer), Some(_)) => {

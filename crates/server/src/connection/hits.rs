@@ -114,9 +114,9 @@ impl Connection {
             is_tls: self.transport.scheme() != "http",
         };
         let lookup = Lookup::of_head(&state.head, bytes, form);
-        let (prepared, of) =
+        let (prepared, hit_route) =
             match cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date) {
-                LookupResult::Hit { prepared, of, .. } => (prepared, of),
+                LookupResult::Hit { prepared, hit_route, .. } => (prepared, hit_route),
                 LookupResult::Miss { site, path } => {
                     return self.call_program(state, bytes, site, path, last);
                 }
@@ -129,7 +129,7 @@ impl Connection {
             state.gathered.extend_from_slice(first);
             state.gathered.extend_from_slice(second);
             self.requests += 1;
-            self.gathered_hit(state, of, body_bytes, bytes);
+            self.gathered_hit(state, hit_route, body_bytes, bytes);
             return CacheAttempt::Answered { persistent };
         }
         let (body_bytes, attempt) = match self.send_answer(first, second, form) {
@@ -144,7 +144,7 @@ impl Connection {
         if state.needs_facts() {
             self.tls_facts();
         }
-        accounting::note_hit(state, self.client_connection(protocol), of, body_bytes, bytes);
+        accounting::note_hit(state, self.client_connection(protocol), hit_route, body_bytes, bytes);
         attempt
     }
 

@@ -119,9 +119,9 @@ impl Sockets {
                      its content"
                 ));
             }
-            let told = |error: io::Error| problem(address, &error);
+            let describe = |error: io::Error| problem(address, &error);
             for (share, socket) in shares.iter_mut().zip(&sockets) {
-                share.push((configured, socket.try_clone().map_err(told)?));
+                share.push((configured, socket.try_clone().map_err(describe)?));
             }
             opened.push((configured, sockets));
             error_log.info(format_args!("listening on {address} for HTTP/3"));

@@ -122,7 +122,7 @@ enum RequestAction {
 
 /// A hit that is not counted and logged yet.
 struct Hit {
-    of: HitRoute,
+    hit_route: HitRoute,
     /// The head and the user; `None`: neither a log nor a span needs them.
     received: Option<Box<(HeadBuilder, AdmittedRequest)>>,
     /// That of the configuration under which it was found.
@@ -230,36 +230,42 @@ impl StreamTask<'_> {
         };
         let lookup = Lookup::of_stream(*view, has_body);
         let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
-        let LookupResult::Hit { prepared, of, path } = result else { return None };
-        let (section, prepared) = (connection.listener.section(of, path, prepared), prepared.clone());
+        let LookupResult::Hit { prepared, hit_route, path } = result else { return None };
+        let (section, prepared) = (connection.listener.section(hit_route, path, prepared), prepared.clone());
         connection.count_answer();
         let limits = state.limits;
         let received = state.needs_facts().then(|| {
-            let user = of.has_user.then(|| std::mem::take(&mut state.caches.admitted));
+            let user = hit_route.has_user.then(|| std::mem::take(&mut state.caches.admitted));
             Box::new((head_of(view, true, limits), user.unwrap_or_default()))
         });
-        Some(RequestAction::Hit(section, prepared, Hit { of, received, generation: state.generation }))
+        Some(RequestAction::Hit(section, prepared, Hit { hit_route, received, generation: state.generation }))
     }
 
     /// Counts and logs a hit, of whose body this many bytes were sent.
     fn note_hit(&self, hit: Hit, body_bytes: u64) {
         let connection = self.connection();
         let state = &mut *connection.listener.core.state.borrow_mut();
-        let Hit { mut of, received, generation } = hit;
+        let Hit { mut hit_route, received, generation } = hit;
         if generation != state.generation {
             // The positions may be those of other sites.
-            (of.site, of.route) = (usize::MAX, None);
+            (hit_route.site, hit_route.route) = (usize::MAX, None);
         }
         state.metrics.begin_turn_at(self.started);
         state.received_at = Some(self.started);
         let Some((received, admitted)) = received.map(|received| *received) else {
-            return state.metrics.hit(of.site, of.route, Protocol::Http3, body_bytes, of.is_accelerated);
+            return state.metrics.hit(
+                hit_route.site,
+                hit_route.route,
+                Protocol::Http3,
+                body_bytes,
+                hit_route.is_accelerated,
+            );
         };
         state.caches.admitted = admitted;
         let tls = connection.tls_facts();
         let mut peer_text = String::new();
         let client_connection = self.client_connection(&mut peer_text, Some(&tls));
-        accounting::note_stream_hit(state, client_connection, of, body_bytes, || received);
+        accounting::note_stream_hit(state, client_connection, hit_route, body_bytes, || received);
     }
 
     fn begin_exchange(

@@ -140,9 +140,9 @@ impl FleetRun {
                 next_plan.set(next_plan.get() + 1);
                 let end = run_mix(&controller, &plan, &never);
                 random::note(|| {
-                    let said = end.as_ref().map(|generated| &generated.invalid);
+                    let invalid = end.as_ref().map(|generated| &generated.invalid);
                     format!(
-                        "{:?} controller {process}: mix {} has ended: {said:?}",
+                        "{:?} controller {process}: mix {} has ended: {invalid:?}",
                         scheduler.age(),
                         plan.seed
                     )

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 /// The outcome.
 #[derive(Default)]
 struct Tally {
-    asked: AtomicUsize,
+    requested: AtomicUsize,
     failed: AtomicUsize,
     stored: AtomicUsize,
 }
@@ -90,9 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
             scope.spawn(|| ask_all(arguments.server, &host, &queue, &tally));
         }
     });
-    let (asked, failed) = (tally.asked.into_inner(), tally.failed.into_inner());
+    let (requested, failed) = (tally.requested.into_inner(), tally.failed.into_inner());
     let stored = tally.stored.into_inner();
-    print(&format!("{asked} requested, {stored} of them stored now, {failed} failed"));
+    print(&format!("{requested} requested, {stored} of them stored now, {failed} failed"));
     if failed == 0 { Exit::Done } else { Exit::Failed }
 }
 
@@ -101,7 +101,7 @@ fn ask_all(server: SocketAddr, host: &str, queue: &Mutex<VecDeque<String>>, tall
     loop {
         let next = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
         let Some(url) = next else { return };
-        tally.asked.fetch_add(1, Ordering::Relaxed);
+        tally.requested.fetch_add(1, Ordering::Relaxed);
         match ask(server, host, &url, u64::MAX, &mut io::sink()) {
             Ok(answer) if answer.status < 400 => {
                 tally.stored.fetch_add(usize::from(answer.is_stored), Ordering::Relaxed);

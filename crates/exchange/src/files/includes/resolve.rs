@@ -92,7 +92,8 @@ fn check_logins(
     resolved: &RouteDecision<'_>,
     view: &RequestView<'_>,
 ) -> Result<(), String> {
-    let is_refused = request.session.is_none() && resolved.logins.iter().any(|asked| !asked.is_excused(view));
+    let is_refused =
+        request.session.is_none() && resolved.logins.iter().any(|required| !required.is_excused(view));
     match is_refused {
         true => Err(format!("{} needs a session", String::from_utf8_lossy(view.path))),
         false => Ok(()),
