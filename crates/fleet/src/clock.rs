@@ -159,7 +159,8 @@ mod tests {
         fn any_stamps_are_an_estimate_or_none(stamps: [(i64, u64); 4]) {
             let stamp = |(real_ns, monotonic_ns)| Stamp { real_ns, monotonic_ns };
             let [question_sent, question_received, answer_sent, answer_received] = stamps.map(stamp);
-            if let Some(mut estimate) = ClockEstimate::of(&Exchange { question_sent, question_received, answer_sent, answer_received }) {
+            let exchange = Exchange { question_sent, question_received, answer_sent, answer_received };
+            if let Some(mut estimate) = ClockEstimate::of(&exchange) {
                 estimate.merge(&estimate.clone());
                 let _ = estimate.theirs(u64::MAX);
             }
