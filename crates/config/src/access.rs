@@ -13,7 +13,7 @@ use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::{JwtConfig, TokenKeys};
 use super::login::LoginConfig;
-use super::{Loaded, Network, SignedLinkConfig, SiteConfig};
+use super::{ConfigWithPlaces, Network, SignedLinkConfig, SiteConfig};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -481,7 +481,7 @@ pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
 
 impl ConfigReader<'_> {
     /// Checks for access keys of sites that contradict each other, and for impossible settings of proxies.
-    pub(super) fn check_access(&mut self, loaded: &Loaded) {
+    pub(super) fn check_access(&mut self, loaded: &ConfigWithPlaces) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (key, message) in problems(&site.access) {
                 self.problem(places.key(key), message);

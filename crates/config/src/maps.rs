@@ -16,7 +16,8 @@ use touchstone_expression::{
 
 use super::config_reader::ConfigReader;
 use super::{
-    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Network, RouteConfig,
+    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, ConfigWithPlaces, Network,
+    RouteConfig,
 };
 
 /// `[[map]]`
@@ -333,8 +334,8 @@ impl ConfigReader<'_> {
     }
 
     /// Reads the texts and conditions of the configuration that use maps again, with the maps.
-    pub(super) fn use_maps(&mut self, loaded: &mut Loaded) {
-        let Loaded { config, places } = loaded;
+    pub(super) fn use_maps(&mut self, loaded: &mut ConfigWithPlaces) {
+        let ConfigWithPlaces { config, places } = loaded;
         let Config { maps, sites, access_log, .. } = config;
         let log_places = places.sections.get("access_log").cloned().unwrap_or_default();
         self.in_log(access_log, maps, &log_places);

@@ -624,7 +624,7 @@ fn places_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("site.toml");
     std::fs::write(&path, format!("[access_log]\npath = 'a'\n{SITE}")).unwrap();
-    let Loaded { config, places } = load_file(&path).unwrap();
+    let ConfigWithPlaces { config, places } = load_file(&path).unwrap();
     assert_eq!(config.sites[0].root.as_ref(), Some(&directory.path().join("www")));
     assert_eq!(
         places.problem_in_section("access_log", "path", "m").to_string(),
@@ -733,7 +733,7 @@ fn parts_that_do_not_count_are_left_out_and_places_stay() {
     let text = format!("[limits]\nranges = 3\n{}{}{}", site(1), site(2), site(3));
     let source = |text: String| Source { name: "/etc/a.toml".into(), base: "/etc".into(), text };
     let omit = |section: &str, position| Omission { source: 0, section: section.to_string(), position };
-    let ports = |loaded: &Loaded| -> Vec<u16> {
+    let ports = |loaded: &ConfigWithPlaces| -> Vec<u16> {
         loaded.config.sites.iter().filter_map(|site| Some(site.listen[0].ip()?.port())).collect()
     };
     let sources = [source(text.clone()), source(site(4))];

@@ -11,7 +11,7 @@ use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, as_usize, values};
 
 use super::config_reader::ConfigReader;
-use super::{Config, Loaded};
+use super::{Config, ConfigWithPlaces};
 
 /// A part of all requests, in millionths.
 pub type Millionths = u32;
@@ -375,7 +375,7 @@ pub(super) fn apply_to_sites(config: &mut Config) {
 
 impl ConfigReader<'_> {
     /// Keys that have no effect without a collector are refused.
-    pub(super) fn check_telemetry(&mut self, loaded: &Loaded) {
+    pub(super) fn check_telemetry(&mut self, loaded: &ConfigWithPlaces) {
         if loaded.config.telemetry.is_on() {
             return;
         }

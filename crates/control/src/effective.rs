@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use touchstone_config::{
-    Config, ConfigPlaces, ConfigProblem, Loaded, Omission, Persistence, Source, load_sources, names_of_sites,
+    Config, ConfigPlaces, ConfigProblem, ConfigWithPlaces, Omission, Persistence, Source, load_sources,
+    names_of_sites,
 };
 
 use crate::base::{Base, SITE};
@@ -63,7 +64,7 @@ pub struct LoadedConfig {
 
 /// Reads a configuration file and its stored changes.
 pub fn open(path: &Path) -> Result<LoadedConfig, Vec<ConfigProblem>> {
-    let (base, Loaded { config, places }) = Base::read(path)?;
+    let (base, ConfigWithPlaces { config, places }) = Base::read(path)?;
     let control = &config.control;
     let directory =
         control.directory.clone().filter(|_| control.enabled && control.persist == Persistence::File);
@@ -244,7 +245,7 @@ fn read_changed(
         sources.push(Source { name, base: directory, text });
     }
     let loaded = load_sources(&sources, omissions).map_err(|found| problems(found, &shown))?;
-    let Loaded { mut config, mut places } = loaded;
+    let ConfigWithPlaces { mut config, mut places } = loaded;
     if order.len() == config.sites.len() && order.len() == places.sites.len() {
         config.sites = in_order(config.sites, &order);
         places.sites = in_order(places.sites, &order);

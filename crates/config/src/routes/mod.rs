@@ -120,7 +120,7 @@ pub struct Rewrite {
 
 /// The path and query that a rewrite produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct RewrittenTarget {
     /// The path in its normal form.
     pub path: Bytes,
     /// The same path written again, as other servers receive it.
@@ -288,7 +288,7 @@ impl Route {
     pub fn try_file_candidates<'v>(
         &'v self,
         request: &'v RequestView<'v>,
-    ) -> impl Iterator<Item = (Rewritten, bool)> + 'v {
+    ) -> impl Iterator<Item = (RewrittenTarget, bool)> + 'v {
         let captures = self.captures(request.path);
         self.try_files.iter().filter_map(move |file| {
             let (path, _) = file.path.target(&self.values(request, &captures))?;
@@ -320,16 +320,16 @@ impl Route {
 
     /// The new path and query; `None` if they cannot be determined: there is no host, or the path is above
     /// the root.
-    pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
+    pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<RewrittenTarget> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
         rewritten(&target, query)
     }
 }
 
-fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<Rewritten> {
+fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<RewrittenTarget> {
     let read = PathRules::USUAL.read(target).ok()?;
-    Some(Rewritten {
+    Some(RewrittenTarget {
         path: read.decoded.into(),
         encoded_path: read.encoded.into(),
         query: query.map(Bytes::from),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::store::StoredAnswers;
 use touchstone_access::AdmittedRequest;
-use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared, WithDictionaryState};
+use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, PreparedResponse, WithDictionaryState};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::dictionary::AvailableDictionary;
 use touchstone_http::h2::StreamRequest;
@@ -179,7 +179,7 @@ pub enum LookupResult<'a, 'c> {
     /// The answer is ready.
     Hit {
         /// The answer.
-        prepared: &'c Arc<Prepared>,
+        prepared: &'c Arc<PreparedResponse>,
         /// The site and route for which it is counted.
         hit_route: HitRoute,
         /// The path that it answers.
@@ -267,7 +267,7 @@ fn file_hit<'c, F: RequestFields>(
     lookup: &Lookup<'_, F>,
     is_secure: impl FnOnce() -> bool,
     date: &DateSecond,
-) -> Option<&'c Arc<Prepared>> {
+) -> Option<&'c Arc<PreparedResponse>> {
     let files = files?;
     if files.has_dictionaries()
         && let Some(wanted) = AvailableDictionary::of(&lookup.fields)

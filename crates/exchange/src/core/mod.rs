@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
 use touchstone_config::{ListenAddress, LogLevel};
-use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, Prepared, ReadTicket};
+use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, PreparedResponse, ReadTicket};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::LocalBoxFuture;
 use touchstone_handler::request::Request;
@@ -324,7 +324,7 @@ impl Core {
         site: usize,
         path: &[u8],
         form: ConnectionForm,
-    ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
+    ) -> Option<(Arc<Entry>, Arc<PreparedResponse>)> {
         let state = &mut *self.state.borrow_mut();
         if !std::ptr::eq(snapshot, &*state.snapshot) {
             return None;
@@ -339,7 +339,7 @@ impl Core {
         new: NewEntry<'_>,
         ticket: ReadTicket,
         form: ConnectionForm,
-    ) -> Option<Arc<Prepared>> {
+    ) -> Option<Arc<PreparedResponse>> {
         let state = &mut *self.state.borrow_mut();
         let (site, date) = (new.site, self.clock.second());
         if std::ptr::eq(snapshot, &*state.snapshot) {

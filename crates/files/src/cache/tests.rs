@@ -44,7 +44,7 @@ impl Site {
     }
 
     /// Does the work of the server for a miss.
-    fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<Prepared> {
+    fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<PreparedResponse> {
         let ticket = self.cache.begin_read(self.directory.path());
         self.load_with(core, path, date, ticket)
     }
@@ -55,7 +55,7 @@ impl Site {
         path: &str,
         date: &DateSecond,
         ticket: ReadTicket,
-    ) -> Arc<Prepared> {
+    ) -> Arc<PreparedResponse> {
         let file_path = if path == "/" { "/index.html" } else { path };
         let opened = self.root.open(file_path.as_bytes()).unwrap();
         let ReadWhole::Complete(body) = read_whole(&opened.descriptor, opened.facts.size).unwrap() else {
@@ -97,7 +97,7 @@ impl Site {
         path: &str,
         accept: &str,
         date: &DateSecond,
-    ) -> (Arc<Prepared>, usize) {
+    ) -> (Arc<PreparedResponse>, usize) {
         let accept = accepting(accept);
         let mut entries = 0;
         loop {
@@ -146,7 +146,7 @@ fn accepting(value: &str) -> AcceptEncoding {
 }
 
 /// A field of a prepared head.
-fn field(prepared: &Prepared, name: &str) -> Option<String> {
+fn field(prepared: &PreparedResponse, name: &str) -> Option<String> {
     let head = String::from_utf8(prepared.head().to_vec()).unwrap();
     let start = format!("{name}: ");
     head.split("\r\n").find_map(|line| line.strip_prefix(&start)).map(str::to_owned)

@@ -206,7 +206,8 @@ mod tests {
         ) {
             let _ = Template::compile(&format, AvailableFrom::Line.into());
             let record = Record { client: "::1", target: &target, host: Some(&target), ..Record::default() };
-            let template = Template::compile("$target $path $query $host", AvailableFrom::Line.into()).unwrap();
+            let text = "$target $path $query $host";
+            let template = Template::compile(text, AvailableFrom::Line.into()).unwrap();
             let mut line = Vec::new();
             template.append(&mut line, &LogClock::at(0, 0), &record);
             prop_assert_eq!(line.pop(), Some(b'\n'));

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use touchstone_files::cache::{ConnectionForm, Prepared};
+use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_http::request::Parsed;
 use touchstone_http::request_view::HeadFields;
 
@@ -163,7 +163,11 @@ impl Connection {
     }
 
     /// Writes the rest of a hit that was not sent completely.
-    pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> ConnectionStep {
+    pub(super) async fn finish_hit(
+        &mut self,
+        prepared: Arc<PreparedResponse>,
+        sent: usize,
+    ) -> ConnectionStep {
         let started = Instant::now();
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         let mut sent = sent;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use touchstone_files::cache::Prepared;
+use touchstone_files::cache::PreparedResponse;
 use touchstone_handler::handler::{Caller, Handler, ImmediateAnswer, PendingCall};
 use touchstone_sites::site::Snapshot;
 
@@ -15,7 +15,7 @@ pub enum CacheAttempt {
     /// It was answered, or its answer was collected; `persistent`: the connection continues.
     Answered { persistent: bool },
     /// It was answered in part.
-    PartlySent { prepared: Arc<Prepared>, sent: usize },
+    PartlySent { prepared: Arc<PreparedResponse>, sent: usize },
     /// A program has answered, and the answer cannot be sent directly.
     Ready(Box<ReadyAnswer>),
     /// A program was called, and the connection has returned to its core before the answer.

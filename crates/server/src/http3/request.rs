@@ -11,7 +11,7 @@ use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
 use touchstone_access::{AdmittedRequest, MinimumRate};
 use touchstone_config::{LimitsConfig, LogLevel};
-use touchstone_files::cache::{ConnectionForm, Prepared};
+use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
@@ -39,7 +39,7 @@ const BODY_BYTES: usize = 256 * 1024;
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// The task that feeds a request's body to its handler.
-type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
+type BodyFeedTask<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
 
 /// Answers the request of a stream.
 pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream) {
@@ -108,7 +108,7 @@ struct StreamTask<'a> {
 /// How a request continues after its head.
 enum RequestAction {
     /// The cache has the answer: its head and its body.
-    Hit(Vec<u8>, Arc<Prepared>, Hit),
+    Hit(Vec<u8>, Arc<PreparedResponse>, Hit),
     /// A handler answers it.
     Handled {
         snapshot: Arc<Snapshot>,
@@ -183,7 +183,7 @@ impl StreamTask<'_> {
                 let progress = self.progress.clone();
                 let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
                 let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, limits, &progress)) as Feeding<'_>
+                    Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>
                 });
                 self.drive(&received, work, feeding).await
             }
@@ -334,7 +334,7 @@ impl StreamTask<'_> {
         &mut self,
         received: &ReceivedHead,
         work: impl Future<Output = ExchangeAnswer>,
-        mut feeding: Option<Feeding<'_>>,
+        mut feeding: Option<BodyFeedTask<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
         let minimum = MinimumRate::of_answers(&self.limits());
@@ -475,7 +475,7 @@ fn append_one(status: u16, fields: &[u8], frames: &mut Vec<u8>) {
     frames.extend_from_slice(&encode_fields(status, split_fields(fields)));
 }
 
-async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {
+async fn poll_feeding(feeding: &mut Option<BodyFeedTask<'_>>) -> Result<(), BodyProblem> {
     match feeding {
         Some(feeding) => feeding.await,
         None => pending().await,

@@ -109,7 +109,7 @@ impl Server {
         // Before any thread starts: an early signal must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
-        let privileged = Privileged::open(&config, config_file.as_deref(), inheritance)?;
+        let privileged = PrivilegedStart::open(&config, config_file.as_deref(), inheritance)?;
         let opened = privileged.drop_rights(&config)?;
         let PrivilegedResources { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } =
             opened;
@@ -291,8 +291,8 @@ impl Server {
 }
 
 /// What is opened with the rights of the user that has started the server: sockets on ports below 1024, files
-/// in directories of root. Only [`Privileged::drop_rights`] gives it away.
-struct Privileged {
+/// in directories of root. Only [`PrivilegedStart::drop_rights`] gives it away.
+struct PrivilegedStart {
     account: Option<Account>,
     opened: PrivilegedResources,
 }
@@ -314,12 +314,12 @@ struct PrivilegedResources {
     control_problem: Option<String>,
 }
 
-impl Privileged {
+impl PrivilegedStart {
     fn open(
         config: &Config,
         config_file: Option<&Path>,
         inheritance: &mut Inheritance,
-    ) -> Result<Privileged, StartError> {
+    ) -> Result<PrivilegedStart, StartError> {
         let account = account_to_become(config)?;
         if let Some(mask) = config.server.umask {
             privileges::set_umask(mask);
@@ -343,7 +343,7 @@ impl Privileged {
             control,
             control_problem,
         };
-        Ok(Privileged { account, opened })
+        Ok(PrivilegedStart { account, opened })
     }
 
     /// Changes to the user of `[server] user`. All else is opened with that user's rights.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use touchstone_accelerator::layer::CachedRoute;
 use touchstone_access::{AdmittedRequest, Gate, GeoIp};
-use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
+use touchstone_config::routes::{Action, AnswerFields, RewrittenTarget, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_crawlers::Crawlers;
 use touchstone_expression::{AvailableFrom, Scope};
@@ -146,7 +146,7 @@ pub struct RouteDecision<'r> {
     /// The rules on bots and other visitors, each once.
     pub crawlers: Vec<&'r Arc<Crawlers>>,
     /// The path and query that replace those of the request.
-    pub rewritten: Option<Rewritten>,
+    pub rewritten: Option<RewrittenTarget>,
     /// The outcome.
     pub outcome: Outcome<'r>,
     /// Fields for any answer, to be applied in this order, each with the matches of its route's pattern, if

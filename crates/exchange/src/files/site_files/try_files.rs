@@ -2,7 +2,7 @@
 //!
 //! The routes are not searched again for it: it is a file of the route, with the route's access rules.
 
-use touchstone_config::routes::{Rewritten, Route};
+use touchstone_config::routes::{RewrittenTarget, Route};
 use touchstone_http::request_view::RequestView;
 use touchstone_sites::site::Snapshot;
 
@@ -14,7 +14,7 @@ pub fn existing_try_file(
     site: usize,
     route: &Route,
     request: &RequestView<'_>,
-) -> Option<Rewritten> {
+) -> Option<RewrittenTarget> {
     if !matches!(request.method, b"GET" | b"HEAD") {
         return None;
     }

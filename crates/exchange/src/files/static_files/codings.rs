@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Prepared,
-    Representation, Selection,
+    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache,
+    PreparedResponse, Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
 use touchstone_files::root::{OpenError, OpenedFile};
@@ -25,7 +25,7 @@ pub async fn choose_coding(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
     entry: &Arc<Entry>,
-    plain: Arc<Prepared>,
+    plain: Arc<PreparedResponse>,
 ) -> Option<PathTarget> {
     let plain_content = |plain| {
         let representation = entry.identity().representation().clone();

@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use touchstone_files::cache::{Prepared, Representation};
+use touchstone_files::cache::{PreparedResponse, Representation};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::ranges::RangeSource;
 use touchstone_http::conditional::{
@@ -18,7 +18,7 @@ use crate::files::file_request::FileRequest;
 /// The location of a file's bytes.
 pub enum Content {
     /// In the cache.
-    Cached(Arc<Prepared>),
+    Cached(Arc<PreparedResponse>),
     /// On disk, with this length.
     File(Arc<OwnedFd>, u64),
 }

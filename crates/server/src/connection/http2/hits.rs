@@ -5,7 +5,7 @@ use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 
 use super::Http2;
-use super::streams::Outgoing;
+use super::streams::UnsentBody;
 use super::unnoted::{CacheHit, UnnotedAnswer};
 use crate::stream_head::head_of;
 use touchstone_exchange::core::CoreState;
@@ -51,7 +51,7 @@ impl Http2 {
         let mut answer = UnnotedAnswer::of_cache(hit_of(state, request, hit_route));
         answer.append(length);
         match queued {
-            Some(parts) => self.outgoing.push(Outgoing::new(request.stream(), parts, answer)),
+            Some(parts) => self.outgoing.push(UnsentBody::new(request.stream(), parts, answer)),
             None => self.ended.push(answer),
         }
         true
