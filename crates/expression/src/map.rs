@@ -295,7 +295,7 @@ impl Lookup for Map {
             (value, None) => value.render(source),
             // Its borrowed text is valid only as long as the match.
             (value, Some(matched)) => {
-                Cow::Owned(value.render(&Matched { source, matched: &matched }).into_owned())
+                Cow::Owned(value.render(&MatchedSource { source, matched: &matched }).into_owned())
             }
         }
     }
@@ -307,7 +307,7 @@ impl Lookup for Map {
         }
         match self.find(&key) {
             (value, None) => value.pieces(source, take),
-            (value, Some(matched)) => value.pieces(&Matched { source, matched: &matched }, take),
+            (value, Some(matched)) => value.pieces(&MatchedSource { source, matched: &matched }, take),
         }
     }
 
@@ -337,12 +337,12 @@ impl std::fmt::Debug for Map {
 }
 
 /// A source with what a pattern has matched.
-struct Matched<'a, 'm> {
+struct MatchedSource<'a, 'm> {
     source: &'a dyn Source,
     matched: &'m Captures<'m>,
 }
 
-impl Source for Matched<'_, '_> {
+impl Source for MatchedSource<'_, '_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         match variable.fact {
             Fact::Capture => {

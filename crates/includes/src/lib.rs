@@ -33,6 +33,6 @@ pub use self::host::{
 };
 pub use self::page::Page;
 pub use self::parse::parse;
-pub use self::render::{Rendered, Rendering};
+pub use self::render::{RenderedPage, Rendering};
 pub use self::settings::{Grammar, Settings};
 pub use self::template::{ShellCommand, Variable};

@@ -9,7 +9,7 @@ use crate::callback;
 use crate::cookies;
 use crate::flows::{self, Code, Failure, GrantedTokens};
 use crate::pending_login::PendingLogin;
-use crate::provider::Discovered;
+use crate::provider::DiscoveredProvider;
 use crate::rule::{Endpoint, Login, LoginRefusal, LoginRequest};
 use crate::seal::random;
 use crate::session::Session;
@@ -155,7 +155,7 @@ impl Login {
     async fn exchange(
         &self,
         code: Code,
-        discovered: &std::sync::Arc<Discovered>,
+        discovered: &std::sync::Arc<DiscoveredProvider>,
     ) -> Result<GrantedTokens, Failure> {
         let (client, discovered) = (self.client.clone(), discovered.clone());
         let job = self.provider.run(move |http| flows::with_code(http, client, discovered, code));
@@ -169,7 +169,7 @@ impl Login {
     fn session(
         &self,
         granted: GrantedTokens,
-        discovered: &Discovered,
+        discovered: &DiscoveredProvider,
         now_s: u64,
     ) -> Result<Session, LoginRefusal> {
         let id = random().ok_or_else(|| LoginRefusal::new(500, "the system has no random numbers"))?;

@@ -42,11 +42,11 @@ pub struct LogoutTable {
     is_used: AtomicBool,
     /// How long a session may last.
     longest_s: AtomicU64,
-    noted: RwLock<Noted>,
+    noted: RwLock<LogoutNotes>,
 }
 
 #[derive(Default)]
-struct Noted {
+struct LogoutNotes {
     /// When each session or user was ended, and until when that is noted.
     ended: HashMap<Name, LogoutEntry>,
     /// The tokens that were received, and when they expire.

@@ -24,7 +24,7 @@ use crate::cookies;
 use crate::flows::{Client, now_s};
 use crate::logout_table::SessionNames;
 use crate::pending_login::{LIFETIME_S, MOST_AT_A_TIME, PendingLogin};
-use crate::provider::{Discovered, Provider, ProviderSettings};
+use crate::provider::{DiscoveredProvider, Provider, ProviderSettings};
 use crate::renewal;
 use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
@@ -431,7 +431,7 @@ impl Login {
     /// Where a browser signs in (OpenID Connect Core 1.0 section 3.1.2.1).
     fn authorization_address(
         &self,
-        discovered: &Discovered,
+        discovered: &DiscoveredProvider,
         pending: &PendingLogin,
         login_request: &LoginRequest<'_>,
     ) -> String {
@@ -457,7 +457,7 @@ impl Login {
     }
 
     /// Whether the ID token is kept in the session.
-    pub(crate) fn keeps_id_token(&self, discovered: &Discovered) -> bool {
+    pub(crate) fn keeps_id_token(&self, discovered: &DiscoveredProvider) -> bool {
         discovered.metadata.end_session_endpoint.is_some() && !self.config.sign_out.is_empty()
     }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use touchstone_http::request_view::RequestView;
 
 use super::credentials::{Credentials, credentials};
-use super::verifier::{Accepted, LONGEST_TOKEN_BYTES, Rejection, Rules};
+use super::verifier::{AcceptedToken, LONGEST_TOKEN_BYTES, Rejection, Rules};
 use crate::token_keys::KeySet;
 
 fn now_s() -> u64 {
@@ -96,7 +96,7 @@ impl Issuer {
         encode(&Header::new(self.algorithm), claims, &self.key).unwrap()
     }
 
-    fn verify(&self, claims: &Value) -> Result<Accepted, Rejection> {
+    fn verify(&self, claims: &Value) -> Result<AcceptedToken, Rejection> {
         rules().verify(self.sign(claims).as_bytes(), &self.set)
     }
 }
@@ -105,7 +105,7 @@ fn set_of(keys: &[Value]) -> Result<KeySet, String> {
     KeySet::parse(json!({ "keys": keys }).to_string().as_bytes())
 }
 
-fn invalid(reason: &'static str) -> Result<Accepted, Rejection> {
+fn invalid(reason: &'static str) -> Result<AcceptedToken, Rejection> {
     Err(Rejection::Invalid(reason))
 }
 

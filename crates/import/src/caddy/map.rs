@@ -9,14 +9,14 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 /// A line that has no counterpart, with advice.
-pub type Unknown<'d> = (&'d Directive, String);
+pub type UntranslatedLine<'d> = (&'d Directive, String);
 
 /// What a `map` has become.
-pub struct Mapped<'d> {
+pub struct MapTranslation<'d> {
     /// Its destinations.
     pub bound: Vec<(String, PlaceholderValue)>,
     /// Lines that were not translated.
-    pub unknown: Vec<Unknown<'d>>,
+    pub unknown: Vec<UntranslatedLine<'d>>,
 }
 
 /// `map SOURCE DESTINATION ... { INPUT OUTPUT ... }`: the first input that fits gives the outputs, `~` begins
@@ -24,7 +24,7 @@ pub struct Mapped<'d> {
 ///
 /// # Errors
 /// The source or a destination has no counterpart.
-pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<Mapped<'d>, String> {
+pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<MapTranslation<'d>, String> {
     let [source, destinations @ ..] = step.arguments else {
         return Err("it has no source".to_string());
     };
@@ -32,7 +32,7 @@ pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<Mapped<'d>, String>
         return Err("it has no destination".to_string());
     }
     let from = text(source, context)?;
-    let mut mapped = Mapped { bound: Vec::new(), unknown: Vec::new() };
+    let mut mapped = MapTranslation { bound: Vec::new(), unknown: Vec::new() };
     for (index, destination) in destinations.iter().enumerate() {
         let name = name_of(destination);
         if !destination.starts_with('{') || name.contains(['{', '}']) {

@@ -34,7 +34,7 @@ use super::connection::{ProgramEnd, connection};
 use super::message::{Start, Status};
 use super::queue::{Queue, QueueError};
 use super::resolve::{CgiProgram, ResolveError, Resolver};
-use super::run::{Pipes, RunError, Running, Times};
+use super::run::{Pipes, RunError, RunningProgram, Times};
 use super::settings::CgiSettings;
 use super::spawn::Stage;
 use super::spool::{SpoolError, spool};
@@ -274,7 +274,7 @@ impl CgiHandler {
         kept: Option<(File, u64)>,
         permit: super::queue::Permit,
         name: Rc<str>,
-    ) -> Result<Running, RunError> {
+    ) -> Result<RunningProgram, RunError> {
         let settings = &self.interface.settings;
         let (output, output_end) = output_pipe().map_err(RunError::Pipe)?;
         let (errors, errors_end) = output_pipe().map_err(RunError::Pipe)?;
@@ -326,13 +326,13 @@ impl CgiHandler {
             total: settings.total_timeout,
         };
         let pipes = Pipes { output, errors, input };
-        Running::new(program, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
+        RunningProgram::new(program, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
     }
 
     /// Reads up to the end of the header. The bytes after it are left in `buffer`.
     async fn read_header(
         &self,
-        running: &mut Running,
+        running: &mut RunningProgram,
         buffer: &mut Vec<u8>,
         name: &str,
         interim: Option<&dyn TakesInterim>,
@@ -359,7 +359,7 @@ impl CgiHandler {
 
     async fn ended_without_header(
         &self,
-        running: &mut Running,
+        running: &mut RunningProgram,
         error: &ResponseError,
         name: &str,
     ) -> Failure {
@@ -401,7 +401,7 @@ impl CgiHandler {
     async fn document(
         self: &Rc<Self>,
         head: DocumentHead,
-        mut running: Running,
+        mut running: RunningProgram,
         mut buffer: Vec<u8>,
         name: Rc<str>,
         is_nph: bool,
@@ -493,7 +493,7 @@ impl CgiHandler {
     }
 
     /// Discards the rest of the output. The program runs to its end, within its time limits.
-    fn discard(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
+    fn discard(self: &Rc<Self>, mut running: RunningProgram, name: Rc<str>) {
         let handler = self.clone();
         tokio::task::spawn_local(async move {
             let mut buffer = Vec::new();
@@ -512,7 +512,7 @@ impl CgiHandler {
     }
 
     /// Called when the program has closed its output. Most programs have ended by then.
-    fn finish(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
+    fn finish(self: &Rc<Self>, mut running: RunningProgram, name: Rc<str>) {
         if let Some(end) = running.known_end() {
             return self.note_end(Some(end), &name);
         }
@@ -542,7 +542,7 @@ impl CgiHandler {
 
 /// A program's output on its way to the client.
 struct Stream {
-    running: Running,
+    running: RunningProgram,
     sender: Sender,
     end: BodyEnd,
 }

@@ -27,7 +27,7 @@ use super::known_length::with_known_length;
 use super::process::Child;
 use super::workers::{TooBusy, Workers};
 use crate::abi::LOG_INFORM;
-use crate::connection::{Delegate, Delegated, HostRequest, RequestEnd, TlsFacts};
+use crate::connection::{Delegate, DelegatedRequest, HostRequest, RequestEnd, TlsFacts};
 use crate::engine::{Engine, Log, Settings};
 use crate::pipeline::{self, ThreadKind};
 use crate::plugin_request::current;
@@ -289,9 +289,9 @@ impl NsapiOfCore {
     }
 
     /// Passes a request to another part of the server.
-    async fn delegated(self: Rc<Self>, delegated: Delegated, request: Request) -> Handled {
+    async fn delegated(self: Rc<Self>, delegated: DelegatedRequest, request: Request) -> Handled {
         let fields = delegated.field_lines();
-        let Delegated { to, path, path_info, .. } = delegated;
+        let DelegatedRequest { to, path, path_info, .. } = delegated;
         let path = PathBuf::from(OsString::from_vec(path));
         let show = match to {
             Delegate::Includes => Show::Page,
