@@ -83,7 +83,7 @@ impl ThreadOutcome {
 
 /// The part of this thread's counts that is already in the shared counters.
 #[derive(Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishedCounts {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) bytes: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) sweep_ns: u64,
     /// The start of this thread on the monotonic clock; 0 before.
     started_ns: u64,
-    pub(crate) published: Published,
+    pub(crate) published: PublishedCounts,
     /// The index of the thread.
     pub(crate) thread: usize,
     /// The time of the next publication of its latencies.
@@ -207,7 +207,7 @@ impl<'a> Engine<'a> {
             housekeeping_ns: 0,
             sweep_ns: 0,
             started_ns: 0,
-            published: Published::default(),
+            published: PublishedCounts::default(),
             thread: share.thread,
             next_publish_ns: 0,
             window_start: None,

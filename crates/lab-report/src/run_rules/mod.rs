@@ -7,7 +7,7 @@ pub mod recompute;
 pub use assessment::Assessment;
 
 use crate::audit::AuditOutcome;
-use recompute::Recomputed;
+use recompute::Recomputation;
 use serde::Serialize;
 use touchstone_lab::figures::{count, significant};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
@@ -74,7 +74,7 @@ pub struct Evidence<'a> {
     /// The result.
     pub result: &'a ResultFile,
     /// Its figures computed again; absent where there is no raw data.
-    pub recomputed: Option<&'a Recomputed>,
+    pub recomputed: Option<&'a Recomputation>,
     /// The audit.
     pub audit: &'a [AuditOutcome],
 }
@@ -232,7 +232,7 @@ fn audit(outcomes: &[AuditOutcome]) -> Rule {
     rule("audit", "Every sum of the audit comes out right.", failed.is_empty(), Outcome::Broken, finding)
 }
 
-fn recomputed(found: Option<&Recomputed>) -> Rule {
+fn recomputed(found: Option<&Recomputation>) -> Rule {
     const RULE: &str = "Every figure follows from the raw data.";
     match found {
         None => rule("raw_data", RULE, false, Outcome::Indicative, "there is no raw data".to_owned()),
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     fn found(result: &ResultFile) -> Vec<Rule> {
-        let recomputed = Recomputed { figures: 10, differences: Vec::new() };
+        let recomputed = Recomputation { figures: 10, differences: Vec::new() };
         rules(&Evidence { result, recomputed: Some(&recomputed), audit: &[] })
     }
 
@@ -485,7 +485,7 @@ mod tests {
         let result = good();
         let without = rules(&Evidence { result: &result, recomputed: None, audit: &[] });
         assert_eq!(class(&without), Class::Indicative);
-        let wrong = Recomputed { figures: 1, differences: vec!["requests".into()] };
+        let wrong = Recomputation { figures: 1, differences: vec!["requests".into()] };
         assert_eq!(
             class(&rules(&Evidence { result: &result, recomputed: Some(&wrong), audit: &[] })),
             Class::Invalid
@@ -496,7 +496,7 @@ mod tests {
             holds: Some(false),
             sum: "1 against 2".into(),
         };
-        let right = Recomputed { figures: 1, differences: Vec::new() };
+        let right = Recomputation { figures: 1, differences: Vec::new() };
         let all = rules(&Evidence { result: &result, recomputed: Some(&right), audit: &[audit] });
         assert_eq!(class(&all), Class::Invalid);
     }

@@ -41,7 +41,7 @@ const SET: [&str; 13] = [
 
 /// The outcome of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Recomputed {
+pub struct Recomputation {
     /// Figures that were computed again.
     pub figures: usize,
     /// Figures that differ or could not be computed; the first hundred.
@@ -49,7 +49,7 @@ pub struct Recomputed {
 }
 
 /// Computes every mix again.
-pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
+pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputation {
     let mut comparison = Comparison { figures: 0, differences: Vec::new() };
     let mut used = 0;
     for system in &result.systems {
@@ -69,7 +69,7 @@ pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
     if used < raw.len() {
         comparison.differ(format!("the raw data has {} mixes, and the result {used} of them", raw.len()));
     }
-    Recomputed { figures: comparison.figures, differences: comparison.differences }
+    Recomputation { figures: comparison.figures, differences: comparison.differences }
 }
 
 struct Comparison {

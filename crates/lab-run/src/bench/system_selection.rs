@@ -8,7 +8,7 @@ use crate::programs::{self, Programs};
 use crate::remote::{Host, RemoteSystem, Session};
 use crate::system::memory_group::MemoryGroup;
 use crate::system::url::SystemUrl;
-use crate::system::{Definition, Installed};
+use crate::system::{Definition, InstalledSystem};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use touchstone_lab::memory::{self, Size};
@@ -55,7 +55,7 @@ pub enum SystemKind {
         /// How.
         definition: Box<Definition>,
         /// What.
-        installed: Installed,
+        installed: InstalledSystem,
         /// On which port of 127.0.0.1.
         port: u16,
         /// And on which with TLS; 0 if the suite needs none.
@@ -465,7 +465,7 @@ fn assign_ports(
 }
 
 /// The definition of an origin and what is installed of it, or what to do about it.
-pub(super) fn find_origin(name: &str, accelerator: &str) -> Result<(Definition, Installed), String> {
+pub(super) fn find_origin(name: &str, accelerator: &str) -> Result<(Definition, InstalledSystem), String> {
     let wrong = |problem: String| format!("the origin of {accelerator}: {problem}");
     let definition = Definition::find(name).map_err(wrong)?;
     let installed = definition

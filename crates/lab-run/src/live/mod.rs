@@ -372,7 +372,7 @@ impl Hub {
 pub struct Live {
     hub: Arc<Hub>,
     page: Option<web::PageListener>,
-    serving: Option<web::Serving>,
+    serving: Option<web::ServedPage>,
 }
 
 impl Live {

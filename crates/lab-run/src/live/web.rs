@@ -60,20 +60,20 @@ impl PageListener {
     }
 
     /// Serves it from separate threads.
-    pub fn serve(self, hub: Arc<Hub>) -> io::Result<Serving> {
+    pub fn serve(self, hub: Arc<Hub>) -> io::Result<ServedPage> {
         let shared =
             Arc::new(Shared { hub, ended: AtomicBool::new(false), connections: AtomicUsize::new(0) });
         let accepting = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("live-page".to_owned())
             .spawn(move || accept(&self.listener, &accepting))?;
-        Ok(Serving { shared, address: self.address, thread: Some(thread) })
+        Ok(ServedPage { shared, address: self.address, thread: Some(thread) })
     }
 }
 
 /// A page that is served, until this is dropped.
 #[derive(Debug)]
-pub struct Serving {
+pub struct ServedPage {
     shared: Arc<Shared>,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
@@ -86,7 +86,7 @@ struct Shared {
     connections: AtomicUsize,
 }
 
-impl Serving {
+impl ServedPage {
     /// Ends it when the clients have read the last state, or after a second.
     pub fn end(self) {
         let waits = END_TIME_LIMIT.as_millis() / 10;
@@ -99,7 +99,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServedPage {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
         // Wakes the thread that waits for connections.
@@ -243,7 +243,7 @@ mod tests {
     use crate::live::State;
     use proptest::prelude::*;
 
-    fn serving() -> (Arc<Hub>, Serving, SocketAddr) {
+    fn serving() -> (Arc<Hub>, ServedPage, SocketAddr) {
         let hub = Hub::new(State::new("spice", "lab-1"));
         let bound = PageListener::to("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.address();

@@ -4,10 +4,10 @@
 use super::messages::{self, Answer, Question, RemoteSystem};
 use crate::placement;
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{LaunchContext, Launched, launch};
+use crate::system::launch::{LaunchContext, LaunchedSystem, launch};
 use crate::system::process::SystemProcess;
 use crate::system::user;
-use crate::system::{Definition, Installed};
+use crate::system::{Definition, InstalledSystem};
 use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ struct Probe {
 /// A system, found or started.
 struct System {
     definition: Definition,
-    installed: Installed,
+    installed: InstalledSystem,
     found: RemoteSystem,
     /// Holds the port until the system takes it.
     listener: Option<TcpListener>,
@@ -48,7 +48,7 @@ struct System {
 }
 
 struct Running {
-    launched: Launched,
+    launched: LaunchedSystem,
     tree: ProcessTree,
 }
 

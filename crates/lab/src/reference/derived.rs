@@ -1,7 +1,7 @@
 //! Every figure that a report derived from others, computed again from the printed ones.
 
 use super::cells::{Cell, stated};
-use super::{Printed, Range};
+use super::{PrintedNumber, Range};
 use serde::Serialize;
 
 const IPLANET: &str = "iplanet-2000";
@@ -12,7 +12,7 @@ const BORDERMANAGER: &str = "bordermanager-1997";
 
 /// A printed figure and the one computed from its inputs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Derived {
+pub struct DerivedFigure {
     /// The report.
     pub report: &'static str,
     /// Where it is printed: table and row, or the text.
@@ -34,7 +34,7 @@ pub struct Derived {
 }
 
 /// All of them, in the order of the reports.
-pub fn derived() -> Vec<Derived> {
+pub fn derived() -> Vec<DerivedFigure> {
     let mut all = Vec::new();
     all.extend(fasttrack());
     all.extend(compaq());
@@ -46,8 +46,15 @@ pub fn derived() -> Vec<Derived> {
 }
 
 /// A derived figure of known place, from the range and the value computed from its inputs.
-fn figure(at: Cell, printed: Printed, what: &str, sum: String, computed: f64, range: Range) -> Derived {
-    Derived {
+fn figure(
+    at: Cell,
+    printed: PrintedNumber,
+    what: &str,
+    sum: String,
+    computed: f64,
+    range: Range,
+) -> DerivedFigure {
+    DerivedFigure {
         report: at.0,
         place: at.place(),
         what: what.to_owned(),
@@ -61,7 +68,14 @@ fn figure(at: Cell, printed: Printed, what: &str, sum: String, computed: f64, ra
 }
 
 /// `above / below`, times `scale` (100 for per cent).
-fn quotient(at: Cell, printed: Printed, what: &str, above: Cell, below: Cell, scale: f64) -> Derived {
+fn quotient(
+    at: Cell,
+    printed: PrintedNumber,
+    what: &str,
+    above: Cell,
+    below: Cell,
+    scale: f64,
+) -> DerivedFigure {
     let (top, bottom) = (above.printed(), below.printed());
     let sum = format!("{} / {}", top.text, bottom.text);
     let range = above.range() / below.range() * Range::exactly(scale);
@@ -69,7 +83,7 @@ fn quotient(at: Cell, printed: Printed, what: &str, above: Cell, below: Cell, sc
 }
 
 /// By how many per cent `above` is more than `below`.
-fn gain(at: Cell, printed: Printed, what: &str, above: Cell, below: Cell) -> Derived {
+fn gain(at: Cell, printed: PrintedNumber, what: &str, above: Cell, below: Cell) -> DerivedFigure {
     let (top, bottom) = (above.printed(), below.printed());
     let sum = format!("{} / {} - 1", top.text, bottom.text);
     let hundred = Range::exactly(100.0);
@@ -90,7 +104,7 @@ pub(super) fn webstone_peak(table: &'static str) -> Cell {
     )
 }
 
-fn fasttrack() -> Vec<Derived> {
+fn fasttrack() -> Vec<DerivedFigure> {
     let peaks = [
         ("HTML, 1 processor, connections/s", "html-1p"),
         ("CGI, 1 processor, connections/s", "cgi-1p"),
@@ -122,7 +136,7 @@ fn fasttrack() -> Vec<Derived> {
     peaks.into_iter().map(of_peak).chain(speedups.into_iter().map(of_speedup)).collect()
 }
 
-fn compaq() -> Vec<Derived> {
+fn compaq() -> Vec<DerivedFigure> {
     let peak = |row, column| Cell(COMPAQ, "table-5", row, column);
     // The words are "a 30% advantage" (1.307), "about 39%", "about 70%" and "approximately 50%".
     let speedups = [
@@ -139,14 +153,14 @@ fn compaq() -> Vec<Derived> {
         };
         gain(at, at.printed().about(about), "speedup of two processors", peak(two, column), peak(one, column))
     };
-    let mut all: Vec<Derived> = speedups.into_iter().map(of_speedup).collect();
+    let mut all: Vec<DerivedFigure> = speedups.into_iter().map(of_speedup).collect();
     all.extend(compaq_users());
     all.extend(compaq_workload());
     all
 }
 
 /// From 1,330 requests a second to "near 16,000 users".
-fn compaq_users() -> Vec<Derived> {
+fn compaq_users() -> Vec<DerivedFigure> {
     let compaq_stated = |row| stated(COMPAQ, row);
     let (rate, users, a_minute) = (
         compaq_stated("Static, 2P, 120 clients, requests/second"),
@@ -157,7 +171,7 @@ fn compaq_users() -> Vec<Derived> {
         compaq_stated("Static, 2P, requests in 10 minutes"),
         compaq_stated("A user's requests in 8 business hours"),
     );
-    let exact = |at: Cell, printed: Printed, what: &str, sum: &str, value: f64| {
+    let exact = |at: Cell, printed: PrintedNumber, what: &str, sum: &str, value: f64| {
         figure(at, printed, what, sum.to_owned(), value, Range::exactly(value))
     };
     let day = a_minute.value() * 60.0 * 8.0;
@@ -185,7 +199,7 @@ pub fn static_classes() -> Vec<(f64, f64)> {
     classes.filter_map(|(index, row)| Some((256.0 * 2f64.powi(index as i32), weight(row)?))).collect()
 }
 
-fn compaq_workload() -> Vec<Derived> {
+fn compaq_workload() -> Vec<DerivedFigure> {
     let classes = static_classes();
     let mean = classes.iter().map(|(bytes, weight)| bytes * weight / 100.0).sum::<f64>();
     let small: f64 =
@@ -222,7 +236,7 @@ fn compaq_workload() -> Vec<Derived> {
     ]
 }
 
-fn bordermanager() -> Vec<Derived> {
+fn bordermanager() -> Vec<DerivedFigure> {
     let alone = Cell(BORDERMANAGER, "summary", "Sun Ultra Enterprise 3000 stand-alone", "Peak Performance");
     let compaq = Cell(
         BORDERMANAGER,
@@ -252,7 +266,7 @@ fn bordermanager() -> Vec<Derived> {
 }
 
 /// "Times iWS is faster": rates as iWS over Stronghold, latencies the other way round.
-fn iplanet_factors() -> Vec<Derived> {
+fn iplanet_factors() -> Vec<DerivedFigure> {
     let mut all = Vec::new();
     for table in ["table-1", "table-2", "table-3", "table-4", "table-7", "table-8"] {
         let rows = super::report(IPLANET).and_then(|report| report.table(table)).map(|table| &table.rows);
@@ -351,7 +365,7 @@ fn row_named(table: &str, four_processors: bool, name: &str) -> &'static str {
 
 /// SPICE request efficiency = dynamic rate / static rate; latency efficiency = static latency / dynamic
 /// latency.
-fn iplanet_efficiencies() -> Vec<Derived> {
+fn iplanet_efficiencies() -> Vec<DerivedFigure> {
     let mut all = Vec::new();
     for it in efficiencies() {
         let table = if it.four_processors { "table-1" } else { "table-2" };
@@ -367,7 +381,7 @@ fn iplanet_efficiencies() -> Vec<Derived> {
     all
 }
 
-fn iplanet_statements() -> Vec<Derived> {
+fn iplanet_statements() -> Vec<DerivedFigure> {
     let iplanet_stated = |row| stated(IPLANET, row);
     let cell = |table, row, column| Cell(IPLANET, table, row, column);
     let (servlet, cgi) = (SERVLET_CGI[0], SERVLET_CGI[1]);

@@ -4,7 +4,7 @@
 //! so a wrong sum here fails as a wrong table does.
 
 use super::cells::{Cell, stated};
-use super::{Derived, LittleRow, derived, little, reports, static_classes};
+use super::{DerivedFigure, LittleRow, derived, little, reports, static_classes};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub fn disagreements() -> Vec<Disagreement> {
     all
 }
 
-fn of_derived(figure: &Derived) -> Disagreement {
+fn of_derived(figure: &DerivedFigure) -> Disagreement {
     Disagreement {
         report: figure.report.to_owned(),
         statement: format!("{} ({}): {}", figure.place, figure.what, figure.printed),

@@ -71,7 +71,8 @@ fn webstone() -> Vec<LittleRow> {
     for report in reports().iter().filter(|report| report.tool.starts_with("WebStone")) {
         for table in report.tables.iter().filter(|table| table.columns.len() == 4) {
             for cells in &table.rows {
-                let number = |index: usize| cells.get(index).and_then(|cell| super::Printed::parse(cell));
+                let number =
+                    |index: usize| cells.get(index).and_then(|cell| super::PrintedNumber::parse(cell));
                 let (Some(clients), Some(rate), Some(latency)) = (number(0), number(1), number(3)) else {
                     continue;
                 };
