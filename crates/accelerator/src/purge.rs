@@ -111,13 +111,13 @@ fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> PurgeScope {
     match (host.is_empty(), is_prefix) {
         (false, true) => PurgeScope::Prefix(key::prefix(&target)),
         (false, false) => {
-            key::write(&target, &route.policy, &mut key);
+            key::write_key(&target, &route.policy, &mut key);
             PurgeScope::Key(key)
         }
         (true, is_prefix) => {
             match is_prefix {
                 true => key = key::prefix(&target),
-                false => key::write(&target, &route.policy, &mut key),
+                false => key::write_key(&target, &route.policy, &mut key),
             }
             // The part after the space without scheme and host.
             PurgeScope::Path { path: key.split_off(key::SPACE_BYTES + 1), is_prefix }

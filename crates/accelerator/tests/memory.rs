@@ -62,7 +62,7 @@ fn target(path: &str) -> Target<'_> {
 
 fn object(path: &str, fields: &[u8], body: &Bytes) -> Object {
     let mut key = Vec::new();
-    key::write(&target(path), &Policy::default(), &mut key);
+    key::write_key(&target(path), &Policy::default(), &mut key);
     let selector = vary::selector(fields, FieldText(b"Accept-Language: de\r\n"), &Policy::default()).unwrap();
     Object::new(NewObject {
         hash: hash_of(&key),

@@ -25,22 +25,22 @@ impl Checks {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
             return Some(permit);
         }
-        let _waiting = Waiting::begin(&self.waiting)?;
+        let _waiting = WaitingCheck::begin(&self.waiting)?;
         self.permits.clone().acquire_owned().await.ok()
     }
 }
 
 /// Counts a waiting check until it is dropped.
-struct Waiting<'c>(&'c AtomicUsize);
+struct WaitingCheck<'c>(&'c AtomicUsize);
 
-impl Waiting<'_> {
-    fn begin(count: &AtomicUsize) -> Option<Waiting<'_>> {
-        let waiting = Waiting(count);
+impl WaitingCheck<'_> {
+    fn begin(count: &AtomicUsize) -> Option<WaitingCheck<'_>> {
+        let waiting = WaitingCheck(count);
         (count.fetch_add(1, Ordering::Relaxed) < MOST_WAITING).then_some(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCheck<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -129,14 +129,14 @@ mod tests {
 
     #[test]
     fn clients() {
-        let of = |text: &str| Client::of(text.parse().unwrap());
-        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
-        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        let client = |text: &str| Client::of(text.parse().unwrap());
+        assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+        assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+        assert_ne!(client("2001:db8:1:2::1"), client("2001:db8:1:3::1"));
         // The same bits, as IPv4 and as IPv6.
-        assert_ne!(of("0.0.0.1"), Client::of(Ipv6Addr::from_bits(1 << 64).into()));
-        assert_ne!(of("0.0.0.0"), of("::"));
+        assert_ne!(client("0.0.0.1"), Client::of(Ipv6Addr::from_bits(1 << 64).into()));
+        assert_ne!(client("0.0.0.0"), client("::"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::shared::AccessShared;
 use super::signed_link::SignedLinks;
 use super::token::{self, Identity, PendingToken, TokenAuthentication};
 use touchstone_config::{AccessConfig, AnyOf, NetworkSet, PasswordSource, RateLimitConfig};
-use touchstone_expression::{Known, Source, Text};
+use touchstone_expression::{AvailableFrom, Source, Text};
 use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. It is `None` if no rules are configured, so that a request then costs only
@@ -47,8 +47,10 @@ impl RateRule {
             (delay, key) => shared.limit_id(&(name, config.requests, config.per, burst, delay, key)),
         };
         let rate = Rate::new(config.requests, config.per, burst)?.with_delayed(config.delay);
-        let is_late =
-            config.key.as_ref().is_some_and(|key| key.uses(&|variable| variable.known > Known::Request));
+        let is_late = config
+            .key
+            .as_ref()
+            .is_some_and(|key| key.uses(&|variable| variable.known > AvailableFrom::Request));
         Some(Arc::new(RateRule { limit: Limit::new(id, rate), key: config.key.clone(), is_late }))
     }
 

@@ -61,8 +61,7 @@ pub use shared::{AccessShared, Report};
 pub use signed_link::SignedLinks;
 pub use stream_gate::{StreamGate, StreamPermit, StreamRefusal};
 pub use token::{
-    Accepted as AcceptedToken, Claims, Identity, Rejection as TokenRejection, Rules as TokenRules,
-    token_is_accepted,
+    AcceptedToken, Claims, Identity, Rejection as TokenRejection, Rules as TokenRules, token_is_accepted,
 };
 pub use token_keys::{KeySet, KeySource, Keys, Location as KeyLocation};
 

@@ -62,13 +62,15 @@ impl RateCheck {
     #[inline]
     pub fn record(&mut self, bytes: u64, waited: Duration) -> bool {
         let left = self.allowance.checked_sub(waited);
-        self.allowance =
-            left.unwrap_or_default().saturating_add(self.earned(bytes)).min(self.minimum.stall_timeout);
+        self.allowance = left
+            .unwrap_or_default()
+            .saturating_add(self.allowance_for(bytes))
+            .min(self.minimum.stall_timeout);
         left.is_some()
     }
 
     /// The waiting time that is allowed for this many bytes.
-    fn earned(&self, bytes: u64) -> Duration {
+    fn allowance_for(&self, bytes: u64) -> Duration {
         match (bytes, self.minimum.bytes_per_second) {
             (0, _) => Duration::ZERO,
             (_, 0) => self.minimum.stall_timeout,
@@ -136,7 +138,7 @@ mod tests {
                 let too_slow = (0..=at).any(|from| {
                     let waited_ms: u64 = turns[from..=at].iter().map(|(_, waited)| waited).sum();
                     let before = turns[from..at].iter();
-                    let earned: Duration = before.map(|(bytes, _)| check.earned(*bytes)).sum();
+                    let earned: Duration = before.map(|(bytes, _)| check.allowance_for(*bytes)).sum();
                     Duration::from_millis(waited_ms) > SECOND * stall as u32 + earned
                 });
                 prop_assert_eq!(check.record(*bytes, Duration::from_millis(*waited_ms)), !too_slow);

@@ -342,8 +342,8 @@ mod tests {
         let path = directory.path().join("users");
         write(&path, &format!("alice:{BCRYPT}\n"));
         let file = PasswordFile::open(&path).unwrap();
-        let said = Mutex::new(Vec::new());
-        let report = |problem: &str| said.lock().unwrap().push(problem.to_string());
+        let reported = Mutex::new(Vec::new());
+        let report = |problem: &str| reported.lock().unwrap().push(problem.to_string());
         assert_eq!(names(&file.users()), ["alice"]);
 
         replace(&path, &format!("bob:{SHA_256}\n"));
@@ -359,7 +359,7 @@ mod tests {
         assert!(!file.has_changed(2 * SECOND_NS - 1));
         assert!(file.has_changed(2 * SECOND_NS));
         assert_eq!(names(&file.refresh(&report)), ["bob"]);
-        let first = said.lock().unwrap().remove(0);
+        let first = reported.lock().unwrap().remove(0);
         assert!(
             first.contains("line 2: user \"carol\"") && first.ends_with("; the user cannot log in"),
             "{first}"
@@ -370,13 +370,13 @@ mod tests {
         for second in 3..5 {
             assert!(file.has_changed(second * SECOND_NS));
             assert_eq!(names(&file.refresh(&report)), ["bob"]);
-            let problem = said.lock().unwrap().remove(0);
+            let problem = reported.lock().unwrap().remove(0);
             assert!(problem.ends_with("(os error 2); the users are unchanged"), "{problem}");
         }
         write(&path, "");
         assert!(file.has_changed(5 * SECOND_NS));
         assert_eq!(names(&file.refresh(&report)), Vec::<String>::new());
-        assert!(said.lock().unwrap().is_empty());
+        assert!(reported.lock().unwrap().is_empty());
     }
 
     /// A file that was just written is read again until it is old enough to differ from a later version.

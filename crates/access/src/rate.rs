@@ -53,11 +53,11 @@ impl Rate {
     /// Counts a request of a client whose share is complete at a time, if it is allowed: returns the time at
     /// which the share is complete again.
     pub fn next(&self, whole_at_ns: u64, now_ns: u64) -> Result<u64, RateExceeded> {
-        self.delay(whole_at_ns, now_ns).map(|_| self.counted(whole_at_ns, now_ns))
+        self.delay(whole_at_ns, now_ns).map(|_| self.next_whole_at_ns(whole_at_ns, now_ns))
     }
 
     /// The time at which the client's share is complete again, after one more request.
-    fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
+    fn next_whole_at_ns(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
         whole_at_ns.max(now_ns).saturating_add(self.interval_ns.get())
     }
 
@@ -93,7 +93,7 @@ impl Limit {
     ) -> Result<Duration, RateExceeded> {
         table.update(self.id, client, |whole_at_ns| {
             let wait = self.rate.delay(*whole_at_ns, now_ns)?;
-            *whole_at_ns = self.rate.counted(*whole_at_ns, now_ns);
+            *whole_at_ns = self.rate.next_whole_at_ns(*whole_at_ns, now_ns);
             Ok(wait)
         })
     }
@@ -104,7 +104,7 @@ impl Limit {
         table.update(self.id, client, |whole_at_ns| {
             let is_immediate = self.rate.delay(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
             if is_immediate {
-                *whole_at_ns = self.rate.counted(*whole_at_ns, now_ns);
+                *whole_at_ns = self.rate.next_whole_at_ns(*whole_at_ns, now_ns);
             }
             is_immediate
         })

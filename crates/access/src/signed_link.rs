@@ -73,8 +73,8 @@ impl SignedLinks {
             name => Some(argument(query, name).filter(|time| is_time(time)).ok_or_else(refused)?),
         };
         let is_of = |secret: &Secret| {
-            let made = self.signature(request, expires.unwrap_or_default(), secret);
-            verify_slices_are_equal(&made, &signature).is_ok()
+            let expected = self.signature(request, expires.unwrap_or_default(), secret);
+            verify_slices_are_equal(&expected, &signature).is_ok()
         };
         if !self.secrets.iter().any(is_of) {
             return Err(refused());
@@ -178,14 +178,14 @@ mod tests {
         let links = links(SignatureForm::Hmac, "", "old secret of links\n\nnew secret of links\n");
         for secret in ["old secret of links", "new secret of links"] {
             let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-            let made = BASE64URL.encode(hmac::sign(&key, b"/a b/c 1000"));
-            assert_eq!(status(&links, "/a b/c", &format!("x=1&e=1000&s={made}"), 1000), 200);
-            assert_eq!(status(&links, "/a b/c", &format!("e=1000&s={made}="), 1000), 200);
-            assert_eq!(status(&links, "/a b/c", &format!("e=1000&s={made}"), 1001), 410);
-            assert_eq!(status(&links, "/a b/c", &format!("e=2000&s={made}"), 1000), 403);
-            assert_eq!(status(&links, "/a b/d", &format!("e=1000&s={made}"), 1000), 403);
-            assert_eq!(status(&links, "/a b/c", &format!("s={made}"), 1000), 403);
-            assert_eq!(status(&links, "/a b/c", &format!("e=1000 &s={made}"), 1000), 403);
+            let signature = BASE64URL.encode(hmac::sign(&key, b"/a b/c 1000"));
+            assert_eq!(status(&links, "/a b/c", &format!("x=1&e=1000&s={signature}"), 1000), 200);
+            assert_eq!(status(&links, "/a b/c", &format!("e=1000&s={signature}="), 1000), 200);
+            assert_eq!(status(&links, "/a b/c", &format!("e=1000&s={signature}"), 1001), 410);
+            assert_eq!(status(&links, "/a b/c", &format!("e=2000&s={signature}"), 1000), 403);
+            assert_eq!(status(&links, "/a b/d", &format!("e=1000&s={signature}"), 1000), 403);
+            assert_eq!(status(&links, "/a b/c", &format!("s={signature}"), 1000), 403);
+            assert_eq!(status(&links, "/a b/c", &format!("e=1000 &s={signature}"), 1000), 403);
         }
         assert_eq!(status(&links, "/a", "e=1000", 1), 403);
         assert_eq!(status(&links, "/a", "e=1000&s=", 1), 403);

@@ -9,7 +9,7 @@ use instant_acme::CertificateIdentifier;
 use super::authority::Authority;
 use super::client::AuthorityClient;
 use super::failure::Failure;
-use super::order::{self, CertificateOrder, Issued};
+use super::order::{self, CertificateOrder, IssuedCertificate};
 use super::plan::CertificatePlan;
 use super::renewal::{self, Renewal, Suggestion, now_s};
 use super::shared::Lease;
@@ -306,7 +306,7 @@ impl CertificateTask {
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
         client: &AuthorityClient,
-    ) -> Result<Issued, Failure> {
+    ) -> Result<IssuedCertificate, Failure> {
         let authority = &self.authority;
         let account = authority.account(client).await?;
         let challenges = challenges_of_attempt(&authority.settings.challenges, self.failures);

@@ -231,8 +231,8 @@ mod tests {
     fn the_certificate_of_a_proof_holds_the_digest() {
         let provider = TlsShared::new();
         let digest = [7; 32];
-        let made = challenge_certificate("a.org", &digest, provider.provider()).unwrap();
-        let (_, certificate) = X509Certificate::from_der(&made.cert[0]).unwrap();
+        let certified = challenge_certificate("a.org", &digest, provider.provider()).unwrap();
+        let (_, certificate) = X509Certificate::from_der(&certified.cert[0]).unwrap();
         let identifier =
             certificate.extensions().iter().find(|found| found.oid.to_id_string() == "1.3.6.1.5.5.7.1.31");
         let identifier = identifier.unwrap();

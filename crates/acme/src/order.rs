@@ -39,7 +39,7 @@ pub struct CertificateOrder<'a> {
 }
 
 /// A checked certificate with its key.
-pub struct Issued {
+pub struct IssuedCertificate {
     /// Both as they are stored: PEM.
     pub pem: String,
     /// The parsed certificate.
@@ -52,7 +52,7 @@ pub async fn obtain(
     account: &Account,
     client: &AuthorityClient,
     certificate_order: CertificateOrder<'_>,
-) -> Result<Issued, Failure> {
+) -> Result<IssuedCertificate, Failure> {
     let identifiers: Vec<Identifier> = certificate_order.names.iter().map(|name| identifier(name)).collect();
     let mut new = NewOrder::new(&identifiers);
     if let Some(replaces) = certificate_order.replaces.clone() {
@@ -285,7 +285,12 @@ fn kind_name(kind: &ChallengeType) -> String {
 }
 
 /// Checks the certificate from the authority before it replaces the present one.
-fn check(key: String, chain: &str, names: &[String], provider: &CryptoProvider) -> Result<Issued, String> {
+fn check(
+    key: String,
+    chain: &str,
+    names: &[String],
+    provider: &CryptoProvider,
+) -> Result<IssuedCertificate, String> {
     let unusable =
         |reason: &dyn std::fmt::Display| format!("the authority issued an unusable certificate: {reason}");
     let certificates = CertificateDer::pem_slice_iter(chain.as_bytes())
@@ -301,7 +306,7 @@ fn check(key: String, chain: &str, names: &[String], provider: &CryptoProvider) 
     if certificate.not_after_s <= renewal::now_s() {
         return Err(unusable(&format_args!("it expired on {}", certificate.end_day())));
     }
-    Ok(Issued { pem: format!("{}\n{}", key.trim_end(), chain.trim_start()), certificate })
+    Ok(IssuedCertificate { pem: format!("{}\n{}", key.trim_end(), chain.trim_start()), certificate })
 }
 
 #[cfg(test)]

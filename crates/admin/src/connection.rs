@@ -29,8 +29,8 @@ pub(super) fn serve(mut stream: ClientStream, client: Option<IpAddr>, state: &Li
     loop {
         let length = match receive_head(&mut stream, &mut input, &mut head) {
             Ok(length) => length,
-            Err(Broken::Gone) => return,
-            Err(Broken::Refused(status)) => {
+            Err(HeadFailure::Gone) => return,
+            Err(HeadFailure::Refused(status)) => {
                 let _ = stream.write_all(&response(&Page::error(status), false, false));
                 return;
             }
@@ -56,7 +56,7 @@ pub(super) fn serve(mut stream: ClientStream, client: Option<IpAddr>, state: &Li
     }
 }
 
-enum Broken {
+enum HeadFailure {
     Gone,
     Refused(u16),
 }
@@ -65,32 +65,32 @@ fn receive_head(
     stream: &mut ClientStream,
     input: &mut Vec<u8>,
     head: &mut RequestHead,
-) -> Result<usize, Broken> {
+) -> Result<usize, HeadFailure> {
     let mut deadline = None;
     loop {
         if !input.is_empty() {
             match head.parse(input, &LIMITS) {
                 Ok(Parsed::Complete(length)) => return Ok(length),
                 Ok(Parsed::Partial) => {}
-                Err(error) => return Err(Broken::Refused(error.status())),
+                Err(error) => return Err(HeadFailure::Refused(error.status())),
             }
             deadline.get_or_insert_with(|| Instant::now() + HEAD_TIMEOUT);
         }
         let wait =
             deadline.map_or(IDLE_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
         if wait.is_zero() {
-            return Err(Broken::Refused(408));
+            return Err(HeadFailure::Refused(408));
         }
-        stream.set_timeouts(wait).map_err(|_| Broken::Gone)?;
+        stream.set_timeouts(wait).map_err(|_| HeadFailure::Gone)?;
         let mut buffer = [0; 4096];
         match stream.read(&mut buffer) {
-            Ok(0) => return Err(Broken::Gone),
+            Ok(0) => return Err(HeadFailure::Gone),
             Ok(count) => input.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && !input.is_empty() => {
-                return Err(Broken::Refused(408));
+                return Err(HeadFailure::Refused(408));
             }
-            Err(_) => return Err(Broken::Gone),
+            Err(_) => return Err(HeadFailure::Gone),
         }
     }
 }

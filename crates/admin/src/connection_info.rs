@@ -24,7 +24,7 @@ const MOST_REQUESTS: usize = 32;
 /// The information about a connection, on its core.
 #[derive(Default)]
 pub struct ConnectionInfo {
-    opened: Cell<Option<Opened>>,
+    opened: Cell<Option<OpeningFacts>>,
     /// Requests answered, as of the last wait.
     pub requests: Cell<u64>,
     /// The client has not yet received all of an answer.
@@ -34,7 +34,7 @@ pub struct ConnectionInfo {
 
 /// The facts about a connection when it opens.
 #[derive(Debug, Clone, Copy)]
-pub struct Opened {
+pub struct OpeningFacts {
     /// The address of the client; `None`: unknown.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection.
@@ -64,14 +64,14 @@ pub struct UnderWayGuard {
 
 impl ConnectionInfo {
     /// Records that the connection waits for the first time.
-    pub fn open(&self, opened: Opened) {
+    pub fn open(&self, opened: OpeningFacts) {
         self.opened.set(Some(opened));
     }
 
     /// Records that the connection changed its protocol.
     pub fn set_protocol(&self, protocol: &'static str) {
         if let Some(opened) = self.opened.get() {
-            self.opened.set(Some(Opened { protocol, ..opened }));
+            self.opened.set(Some(OpeningFacts { protocol, ..opened }));
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let owner = Rc::new(Owner(ConnectionInfo::default()));
         let session = &owner.0;
         assert!(session.facts(true, Instant::now()).is_none());
-        session.open(Opened {
+        session.open(OpeningFacts {
             peer: Some("192.0.2.1:5".parse().unwrap()),
             listener: "127.0.0.1:80".parse().unwrap(),
             at: Instant::now(),

@@ -35,11 +35,11 @@ pub struct Admin {
     sources: Sources,
     error_log: ErrorLog,
     config: AdminConfig,
-    running: Option<Running>,
+    running: Option<RunningListener>,
 }
 
 /// A running listener.
-struct Running {
+struct RunningListener {
     state: Arc<ListenerState>,
     /// Closed when the thread must end.
     stop: Option<OwnedFd>,
@@ -94,7 +94,7 @@ impl Admin {
         self.config.listen = AdminListen::Off;
     }
 
-    fn run(&self, config: &Config) -> Result<Option<Running>, String> {
+    fn run(&self, config: &Config) -> Result<Option<RunningListener>, String> {
         let (socket, address) = match &config.admin.listen {
             AdminListen::Off => return Ok(None),
             AdminListen::Tcp(address) => bind_tcp(*address)?,
@@ -117,11 +117,11 @@ impl Admin {
             std::thread::Builder::new().name("admin".to_string()).spawn(live).map_err(cannot)?
         };
         self.error_log.info(format_args!("admin listener at {address}"));
-        Ok(Some(Running { state, stop: Some(stop), thread: Some(thread) }))
+        Ok(Some(RunningListener { state, stop: Some(stop), thread: Some(thread) }))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningListener {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::Relaxed);
         drop(self.stop.take());
@@ -258,7 +258,7 @@ fn begin(stream: ClientStream, client: Option<IpAddr>, state: &Arc<ListenerState
             format_args!("admin: more than {MOST_CONNECTIONS} connections at a time; one was closed");
         return error_log.limited(LogLevel::Warning, "admin: too many connections", message);
     }
-    let held = Open(state.clone());
+    let held = OpenConnection(state.clone());
     let serve = move || connection::serve(stream, client, &held.0);
     let thread = std::thread::Builder::new().name("admin client".to_string()).stack_size(512 << 10);
     if let Err(error) = thread.spawn(serve) {
@@ -267,9 +267,9 @@ fn begin(stream: ClientStream, client: Option<IpAddr>, state: &Arc<ListenerState
 }
 
 /// Counts a connection until it is dropped.
-struct Open(Arc<ListenerState>);
+struct OpenConnection(Arc<ListenerState>);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

@@ -23,7 +23,8 @@ pub fn servlet_tables(status: &Status) -> Markup {
 }
 
 fn applications(status: &Status) -> Markup {
-    let of = |route: &RouteStatus| route.java.iter().flat_map(|java| java.applications.clone()).collect();
+    let applications =
+        |route: &RouteStatus| route.java.iter().flat_map(|java| java.applications.clone()).collect();
     html! {
         div.scroll tabindex="0" role="region" aria-label="Applications" {
             table {
@@ -39,7 +40,7 @@ fn applications(status: &Status) -> Markup {
                 } }
                 tbody {
                     @for route in &status.routes {
-                        @let found: Vec<ApplicationStatus> = of(route);
+                        @let found: Vec<ApplicationStatus> = applications(route);
                         @if found.is_empty() {
                             tr { td { (route.site) } th scope="row" { (route.source) } td { (route.state) }
                                  td colspan="5" {} }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use touchstone_observe::metrics::{
-    CLASSES, ComponentTotals, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS,
-    Refused, StreamTotals, TLS_VERSIONS, Timeout, Totals, version_label,
+    CLASSES, ComponentTotals, ConnectionRefusal, ConnectionState, Distribution, HANDSHAKE_FAILURES,
+    OriginTotals, PROTOCOLS, StreamTotals, TLS_VERSIONS, Timeout, Totals, version_label,
 };
 use touchstone_proxy::FailureLabel;
 
@@ -43,7 +43,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
             "open": totals.open_connections(),
             "by_state": labelled(ConnectionState::ALL.map(ConnectionState::label), &totals.connections),
             "accepted": totals.accepted,
-            "refused": labelled(Refused::ALL.map(Refused::label), &totals.refused),
+            "refused": labelled(ConnectionRefusal::ALL.map(ConnectionRefusal::label), &totals.refused),
             "timeouts": labelled(Timeout::ALL.map(Timeout::label), &totals.timeouts),
         },
         "cache": totals.cache.map(|cache| {

@@ -5,8 +5,8 @@
 
 use maud::{DOCTYPE, Markup, html};
 use touchstone_observe::metrics::{
-    CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout,
-    Totals, version_label,
+    CLASSES, ConnectionRefusal, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, RouteTotals, TLS_VERSIONS,
+    Timeout, Totals, version_label,
 };
 use touchstone_proxy::OriginState;
 
@@ -187,7 +187,7 @@ fn limit(most: u64) -> String {
 
 fn connection_facts(totals: &Totals) -> Markup {
     let states = ConnectionState::ALL.map(|state| (state.label(), totals.connections[state as usize]));
-    let refused = Refused::ALL.map(|reason| (reason.label(), totals.refused[reason as usize]));
+    let refused = ConnectionRefusal::ALL.map(|reason| (reason.label(), totals.refused[reason as usize]));
     let timeouts = Timeout::ALL.map(|kind| (kind.label(), totals.timeouts[kind as usize]));
     let arrived: Vec<_> = [("accepted", totals.accepted)].into_iter().chain(refused).collect();
     html! {

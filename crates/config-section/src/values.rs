@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use touchstone_expression::{Condition, Known, Text};
+use touchstone_expression::{AvailableFrom, Condition, Text};
 use touchstone_files::dictionary::Pattern;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::target::normalise_path;
@@ -361,16 +361,16 @@ pub fn check_added_field(name: &str, value: &str) -> Result<(), String> {
 /// The same of a value that may have variables.
 pub fn check_added_text(name: &str, value: &str) -> Result<(), String> {
     check_added_field(name, value)?;
-    Text::read(value, Known::Head).map(|_| ()).map_err(|problem| format!("{name}: {problem}"))
+    Text::read(value, AvailableFrom::Head).map(|_| ()).map_err(|problem| format!("{name}: {problem}"))
 }
 
 /// A text with variables that are known at this stage, for a key that stores it as it was written.
-pub fn check_text(text: &str, known: Known) -> Result<String, String> {
+pub fn check_text(text: &str, known: AvailableFrom) -> Result<String, String> {
     Text::read(text, known).map(|_| text.to_string())
 }
 
 /// The same for a condition, or for an empty text.
-pub fn check_condition(text: &str, known: Known) -> Result<String, String> {
+pub fn check_condition(text: &str, known: AvailableFrom) -> Result<String, String> {
     match text {
         "" => Ok(String::new()),
         _ => Condition::read(text, known).map(|_| text.to_string()),

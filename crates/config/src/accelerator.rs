@@ -7,7 +7,7 @@ use std::time::Duration;
 use touchstone_accelerator::rules::policy::{Esi, Policy, SetCookie};
 use touchstone_config_section::values::{self, MIB};
 use touchstone_config_section::{Choice, Key, Kind, Section};
-use touchstone_expression::{Condition, Known, Text};
+use touchstone_expression::{AvailableFrom, Condition, Text};
 
 /// `[accelerator]`: what all routes with a cache share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,9 +255,9 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 for all of its keys.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| values::check_text(text, Known::Admitted),
+                parse: |text, _| values::check_text(text, AvailableFrom::Admitted),
                 set: |policy, value| {
-                    policy.key = Text::read(&value, Known::Admitted).ok().filter(Text::has_variables);
+                    policy.key = Text::read(&value, AvailableFrom::Admitted).ok().filter(Text::has_variables);
                 },
             },
         },
@@ -269,8 +269,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 origin. They get no stored answer, and their answers are not stored.",
             kind: Kind::Checked {
                 what: "condition",
-                parse: |text, _| values::check_condition(text, Known::Admitted),
-                set: |policy, value| policy.bypass = Condition::read(&value, Known::Admitted).ok(),
+                parse: |text, _| values::check_condition(text, AvailableFrom::Admitted),
+                set: |policy, value| policy.bypass = Condition::read(&value, AvailableFrom::Admitted).ok(),
             },
         },
         Key {
@@ -281,8 +281,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 stored, but such requests may get a stored one.",
             kind: Kind::Checked {
                 what: "condition",
-                parse: |text, _| values::check_condition(text, Known::Admitted),
-                set: |policy, value| policy.no_store = Condition::read(&value, Known::Admitted).ok(),
+                parse: |text, _| values::check_condition(text, AvailableFrom::Admitted),
+                set: |policy, value| policy.no_store = Condition::read(&value, AvailableFrom::Admitted).ok(),
             },
         },
         Key {

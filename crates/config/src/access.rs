@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, ListenAddress, Section, SectionPlaces, values};
-use touchstone_expression::{Known, Text};
+use touchstone_expression::{AvailableFrom, Text};
 
 use super::config_reader::ConfigReader;
 use super::crawlers::CrawlersConfig;
@@ -13,7 +13,7 @@ use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::{JwtConfig, TokenKeys};
 use super::login::LoginConfig;
-use super::{Loaded, Network, SignedLinkConfig, SiteConfig};
+use super::{ConfigWithPlaces, Network, SignedLinkConfig, SiteConfig};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -336,10 +336,11 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
                 user has been determined.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| values::check_text(text, Known::Admitted),
+                parse: |text, _| values::check_text(text, AvailableFrom::Admitted),
                 set: |limit, value| {
-                    limit.key =
-                        Text::read(&value, Known::Admitted).ok().filter(|key| !key.source().is_empty());
+                    limit.key = Text::read(&value, AvailableFrom::Admitted)
+                        .ok()
+                        .filter(|key| !key.source().is_empty());
                 },
             },
         },
@@ -480,7 +481,7 @@ pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
 
 impl ConfigReader<'_> {
     /// Checks for access keys of sites that contradict each other, and for impossible settings of proxies.
-    pub(super) fn check_access(&mut self, loaded: &Loaded) {
+    pub(super) fn check_access(&mut self, loaded: &ConfigWithPlaces) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (key, message) in problems(&site.access) {
                 self.problem(places.key(key), message);

@@ -11,7 +11,7 @@ use super::acme_nats::{ACME_NATS, AcmeNatsConfig};
 use super::acme_on_demand::{ACME_ON_DEMAND, OnDemandConfig};
 use super::config_reader::ConfigReader;
 use super::host_address::host_address;
-use super::{Loaded, SiteConfig};
+use super::{ConfigWithPlaces, SiteConfig};
 
 /// Let's Encrypt, whose certificates browsers trust.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -397,7 +397,7 @@ fn parse_contact(text: &str) -> Result<String, String> {
 impl ConfigReader<'_> {
     /// Reports sites whose certificates cannot be issued by ACME, and keys of `[acme]` that are missing for
     /// the others.
-    pub(super) fn check_acme(&mut self, loaded: &Loaded) {
+    pub(super) fn check_acme(&mut self, loaded: &ConfigWithPlaces) {
         let sites = || loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites().filter(|(site, _)| site.tls.acme) {
             let challenges = &loaded.config.acme.challenges;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use touchstone_config_section::{Choice, Key, Kind, Section, values};
 
 use super::config_reader::ConfigReader;
-use super::{AcceptRequestId, Loaded, Network, RequestIdConfig};
+use super::{AcceptRequestId, ConfigWithPlaces, Network, RequestIdConfig};
 
 /// `[admin]`
 #[derive(Debug, Clone, PartialEq)]
@@ -233,7 +233,7 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
 
 impl ConfigReader<'_> {
     /// Reports an admin listener that other machines could reach, and keys without effect.
-    pub(super) fn check_admin(&mut self, loaded: &Loaded) {
+    pub(super) fn check_admin(&mut self, loaded: &ConfigWithPlaces) {
         let Some(places) = loaded.places.sections.get(ADMIN.name) else { return };
         let admin = &loaded.config.admin;
         match &admin.listen {

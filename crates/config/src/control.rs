@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use touchstone_config_section::{Choice, Key, Kind, Section};
 
 use super::config_reader::ConfigReader;
-use super::{AdminListen, Loaded};
+use super::{AdminListen, ConfigWithPlaces};
 
 /// `[control]`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub static CONTROL: Section<ControlConfig> = Section {
 
 impl ConfigReader<'_> {
     /// Checks that no client can change the server without showing who it is, and that changes can be kept.
-    pub(super) fn check_control(&mut self, loaded: &Loaded) {
+    pub(super) fn check_control(&mut self, loaded: &ConfigWithPlaces) {
         let Some(places) = loaded.places.sections.get(CONTROL.name) else { return };
         let (control, admin) = (&loaded.config.control, &loaded.config.admin);
         if !control.enabled {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Network, Section, SectionPlaces, values};
-use touchstone_expression::{Condition, Known};
+use touchstone_expression::{AvailableFrom, Condition};
 
 /// `crawlers`
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub struct CrawlersConfig {
     /// The authorities that servers with keys may have their certificates from; `None`: those of the system.
     pub ca_certificate: Option<PathBuf>,
     /// Who must do some work first.
-    pub challenge: Challenged,
+    pub challenge: ChallengedClients,
     /// The condition on requests; `None`: there is none.
     pub when: Option<Condition>,
     /// Paths that need no work.
@@ -50,7 +50,7 @@ pub struct CrawlersConfig {
 
 /// Who must do some work before the site answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Challenged {
+pub enum ChallengedClients {
     /// No visitor.
     Off,
     /// Those whose fields are those of a browser.
@@ -222,7 +222,7 @@ fn blank() -> CrawlersConfig {
         signature_lifetime: Duration::ZERO,
         private_networks: false,
         ca_certificate: None,
-        challenge: Challenged::Off,
+        challenge: ChallengedClients::Off,
         when: None,
         except: Vec::new(),
         exempt: Vec::new(),
@@ -328,16 +328,20 @@ const KEYS: &[Key<CrawlersConfig>] = &[
         example: "\"browsers\"",
         documentation: "Which clients must pass a check first.",
         kind: Kind::Choice(&[
-            Choice { word: "off", meaning: "none", set: |crawlers| crawlers.challenge = Challenged::Off },
+            Choice {
+                word: "off",
+                meaning: "none",
+                set: |crawlers| crawlers.challenge = ChallengedClients::Off,
+            },
             Choice {
                 word: "browsers",
                 meaning: "those with `Mozilla` in their `User-Agent`; no clients of an API",
-                set: |crawlers| crawlers.challenge = Challenged::Browsers,
+                set: |crawlers| crawlers.challenge = ChallengedClients::Browsers,
             },
             Choice {
                 word: "all",
                 meaning: "all, also clients of an API and readers of feeds",
-                set: |crawlers| crawlers.challenge = Challenged::All,
+                set: |crawlers| crawlers.challenge = ChallengedClients::All,
             },
         ]),
     },
@@ -349,8 +353,8 @@ const KEYS: &[Key<CrawlersConfig>] = &[
             which it holds are checked. Empty: none.",
         kind: Kind::Checked {
             what: "condition",
-            parse: |text, _| values::check_condition(text, Known::Connection),
-            set: |crawlers, value| crawlers.when = Condition::read(&value, Known::Connection).ok(),
+            parse: |text, _| values::check_condition(text, AvailableFrom::Connection),
+            set: |crawlers, value| crawlers.when = Condition::read(&value, AvailableFrom::Connection).ok(),
         },
     },
     Key {

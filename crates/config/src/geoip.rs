@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 
-use super::Loaded;
+use super::ConfigWithPlaces;
 use super::config_reader::ConfigReader;
 
 /// The field in which programs and origins get the country of the client.
@@ -155,7 +155,7 @@ pub(super) const fn geoip<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Ve
 
 impl ConfigReader<'_> {
     /// Checks that rules for countries and networks have files.
-    pub(super) fn check_geoip(&mut self, loaded: &Loaded) {
+    pub(super) fn check_geoip(&mut self, loaded: &ConfigWithPlaces) {
         if !loaded.config.geoip.files.is_empty() {
             return;
         }

@@ -60,7 +60,7 @@ pub use acme_on_demand::OnDemandConfig;
 pub use admin::{AdminConfig, AdminListen};
 pub use control::{ControlConfig, Persistence};
 pub use cors::CorsConfig;
-pub use crawlers::{BotConfig, CHECK_PATH, Challenged, CrawlersConfig};
+pub use crawlers::{BotConfig, CHECK_PATH, ChallengedClients, CrawlersConfig};
 pub use delivery::{DeliveryConfig, SubstituteConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use forward_auth::ForwardAuthConfig;
@@ -157,7 +157,7 @@ pub struct Config {
 
 /// A configuration and the places of its parts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct ConfigWithPlaces {
     /// The configuration.
     pub config: Config,
     /// The places of its values, for problems that show only later.

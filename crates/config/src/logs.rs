@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::de::DeValue;
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
-use touchstone_expression::{Condition, Known};
+use touchstone_expression::{AvailableFrom, Condition};
 use touchstone_observe::log::{FACILITIES, LogIdentity};
 
 use super::{AccessLogConfig, AccessLogFormat, ErrorLogConfig, LogDestination, LogLevel};
@@ -108,8 +108,8 @@ const fn access_when() -> Key<AccessLogConfig> {
             Empty: all have.",
         kind: Kind::Checked {
             what: "condition",
-            parse: |text, _| values::check_condition(text, Known::Answer),
-            set: |log, value| log.when = Condition::read(&value, Known::Answer).ok(),
+            parse: |text, _| values::check_condition(text, AvailableFrom::Answer),
+            set: |log, value| log.when = Condition::read(&value, AvailableFrom::Answer).ok(),
         },
     }
 }

@@ -11,12 +11,13 @@ use toml::de::DeTable;
 use touchstone_config_section::{Key, Kind, Place, Section, SectionPlaces, values};
 use touchstone_expression::map_text::{self, Entry, EntryKey, LARGEST_FILE_BYTES};
 use touchstone_expression::{
-    Condition, FUNCTIONS, Fact, Function, Known, Map, MapSource, Maps, Scope, Text, Variable,
+    AvailableFrom, Condition, FUNCTIONS, Fact, Function, Map, MapSource, Maps, Scope, Text, Variable,
 };
 
 use super::config_reader::ConfigReader;
 use super::{
-    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Network, RouteConfig,
+    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, ConfigWithPlaces, Network,
+    RouteConfig,
 };
 
 /// `[[map]]`
@@ -84,7 +85,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
                 what: "text with variables",
                 parse: |text, _| {
                     let of_route: [Option<String>; 9] = [const { None }; 9];
-                    let scope = Scope::from(Known::Answer).with_captures(&of_route);
+                    let scope = Scope::from(AvailableFrom::Answer).with_captures(&of_route);
                     Text::read(text, scope).map(|_| text.to_string())
                 },
                 set: |map, value| map.from = value,
@@ -97,7 +98,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
             documentation: "The value if no entry matches.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| values::check_text(text, Known::Answer),
+                parse: |text, _| values::check_text(text, AvailableFrom::Answer),
                 set: |map, value| map.default = value,
             },
         },
@@ -120,7 +121,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
                     if let EntryKey::Pattern { .. } = EntryKey::read(key)? {
                         return Err(format!("{key:?} is a pattern; write it in 'patterns'"));
                     }
-                    Text::read(value, Known::Answer).map(|_| ())
+                    Text::read(value, AvailableFrom::Answer).map(|_| ())
                 },
                 set: |map, value| map.values = value,
             },
@@ -160,7 +161,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
                 what: "table from networks to texts",
                 check: |key, value| {
                     key.parse::<Network>()?;
-                    Text::read(value, Known::Answer).map(|_| ())
+                    Text::read(value, AvailableFrom::Answer).map(|_| ())
                 },
                 set: |map, value| map.networks = value,
             },
@@ -333,8 +334,8 @@ impl ConfigReader<'_> {
     }
 
     /// Reads the texts and conditions of the configuration that use maps again, with the maps.
-    pub(super) fn use_maps(&mut self, loaded: &mut Loaded) {
-        let Loaded { config, places } = loaded;
+    pub(super) fn use_maps(&mut self, loaded: &mut ConfigWithPlaces) {
+        let ConfigWithPlaces { config, places } = loaded;
         let Config { maps, sites, access_log, .. } = config;
         let log_places = places.sections.get("access_log").cloned().unwrap_or_default();
         self.in_log(access_log, maps, &log_places);
@@ -344,7 +345,7 @@ impl ConfigReader<'_> {
                 self.in_log(log, maps, places.table("access_log", 0).unwrap_or(places));
             }
             for (name, value) in &site.headers {
-                self.check(Text::read(value, Scope::from(Known::Head).with_maps(maps)), || {
+                self.check(Text::read(value, Scope::from(AvailableFrom::Head).with_maps(maps)), || {
                     (places.key("headers"), format!("'headers': {name}"))
                 });
             }
@@ -367,7 +368,7 @@ impl ConfigReader<'_> {
             self.in_log(log, maps, places.table("access_log", 0).unwrap_or(places));
         }
         self.in_access(&mut route.access, maps, places);
-        let admitted = Scope::from(Known::Admitted).with_maps(maps);
+        let admitted = Scope::from(AvailableFrom::Admitted).with_maps(maps);
         if let Some(cache) = &mut route.cache {
             let place = |key: &str| places.table("cache", 0).map_or(places.header, |table| table.key(key));
             self.reread_text(&mut cache.key, admitted, || (place("key"), "'key'".to_string()));
@@ -393,18 +394,18 @@ impl ConfigReader<'_> {
     fn in_access(&mut self, access: &mut AccessConfig, maps: &Maps, places: &SectionPlaces) {
         if let Some(rate) = &mut access.rate_limit {
             let place = places.table("rate_limit", 0).unwrap_or(places).key("key");
-            let scope = Scope::from(Known::Admitted).with_maps(maps);
+            let scope = Scope::from(AvailableFrom::Admitted).with_maps(maps);
             self.reread_text(&mut rate.key, scope, || (place, "'key'".to_string()));
         }
         if let Some(crawlers) = &mut access.crawlers {
             let place = places.table("crawlers", 0).unwrap_or(places).key("when");
-            let scope = Scope::from(Known::Connection).with_maps(maps);
+            let scope = Scope::from(AvailableFrom::Connection).with_maps(maps);
             self.reread_condition(&mut crawlers.when, scope, || (place, "'crawlers.when'".to_string()));
         }
     }
 
     fn in_log(&mut self, log: &mut AccessLogConfig, maps: &Maps, places: &SectionPlaces) {
-        let scope = Scope::from(Known::Answer).with_maps(maps);
+        let scope = Scope::from(AvailableFrom::Answer).with_maps(maps);
         self.reread_condition(&mut log.when, scope, || (places.key("when"), "'when'".to_string()));
         if let AccessLogFormat::Template(template) = &log.format {
             let read = AccessLogFormat::parse_in(template.source(), scope);

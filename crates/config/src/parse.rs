@@ -26,8 +26,8 @@ use super::keys;
 use super::logs;
 use super::stream;
 use super::{
-    Config, ConfigPlaces, Loaded, MaximumVersion, MinimumVersion, ServerConfig, SiteConfig, StreamConfig,
-    accelerator, access, acme, admin, control, geoip, server, telemetry,
+    Config, ConfigPlaces, ConfigWithPlaces, MaximumVersion, MinimumVersion, ServerConfig, SiteConfig,
+    StreamConfig, accelerator, access, acme, admin, control, geoip, server, telemetry,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -45,7 +45,7 @@ pub fn parse(text: &str, file_name: &Path) -> Result<Config, Vec<ConfigProblem>>
 }
 
 /// Reads and checks a configuration file, and keeps the places of its values.
-pub fn load_file(path: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
+pub fn load_file(path: &Path) -> Result<ConfigWithPlaces, Vec<ConfigProblem>> {
     load(read_source(path)?)
 }
 
@@ -71,7 +71,7 @@ fn read_source(path: &Path) -> Result<Source, Vec<ConfigProblem>> {
 }
 
 /// Checks a configuration that is in memory, and keeps the places of its values.
-pub fn load_text(text: &str, file_name: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
+pub fn load_text(text: &str, file_name: &Path) -> Result<ConfigWithPlaces, Vec<ConfigProblem>> {
     let base = file_name.parent().unwrap_or(Path::new("")).to_path_buf();
     load(Source { name: file_name.to_path_buf(), base, text: text.to_string() })
 }
@@ -127,7 +127,7 @@ pub fn read_sources(path: &Path) -> Result<Vec<Source>, Vec<ConfigProblem>> {
     sources(read_source(path)?)
 }
 
-fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
+fn load(first: Source) -> Result<ConfigWithPlaces, Vec<ConfigProblem>> {
     load_sources(&sources(first)?, &[])
 }
 
@@ -168,7 +168,10 @@ fn omit(document: &mut DeTable<'_>, source: usize, omissions: &[Omission]) {
 
 /// Checks a configuration of these texts, the first of which is the main file. `omissions` do not count;
 /// the places of all problems stay those of the texts.
-pub fn load_sources(sources: &[Source], omissions: &[Omission]) -> Result<Loaded, Vec<ConfigProblem>> {
+pub fn load_sources(
+    sources: &[Source],
+    omissions: &[Omission],
+) -> Result<ConfigWithPlaces, Vec<ConfigProblem>> {
     let mut documents = Vec::with_capacity(sources.len());
     let mut problems = Vec::new();
     for (position, source) in sources.iter().enumerate() {
@@ -261,7 +264,7 @@ impl<'t> ConfigReader<'t> {
     }
 
     /// The documents of all files: their sections.
-    fn documents(&mut self, documents: &[DeTable<'_>]) -> Loaded {
+    fn documents(&mut self, documents: &[DeTable<'_>]) -> ConfigWithPlaces {
         let files = self.sources().iter().map(|source| source.name.clone()).collect();
         let mut places = ConfigPlaces { files, ..ConfigPlaces::default() };
         let mut config = Config {
@@ -312,7 +315,7 @@ impl<'t> ConfigReader<'t> {
                 "no [[site]]: at least one is needed, with 'listen', and 'root' or a route".to_string();
             self.problem(Place { file: 0, line: 1, column: 1 }, message);
         }
-        Loaded { config, places }
+        ConfigWithPlaces { config, places }
     }
 
     /// A section that may appear once, in one of the files.
@@ -468,7 +471,7 @@ impl<'t> ConfigReader<'t> {
     }
 
     /// A site has one kind of certificate, and all sites of an address have HTTPS, or none has.
-    fn check_tls(&mut self, loaded: &Loaded) {
+    fn check_tls(&mut self, loaded: &ConfigWithPlaces) {
         let mut speaks_tls: HashMap<ListenAddress, (bool, Place)> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             let tls = &site.tls;
@@ -516,7 +519,7 @@ impl<'t> ConfigReader<'t> {
     }
 
     /// Each host of an address must belong to one site, and at most one may be for all others.
-    fn check_hosts(&mut self, loaded: &Loaded) {
+    fn check_hosts(&mut self, loaded: &ConfigWithPlaces) {
         let mut owners: HashMap<(ListenAddress, Option<&str>), &SectionPlaces> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             let hosts: Vec<Option<&str>> = match site.hosts.is_empty() {

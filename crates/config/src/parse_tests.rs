@@ -600,21 +600,21 @@ fn columns_count_characters() {
 #[test]
 fn files_that_cannot_be_read() {
     let directory = tempfile::tempdir().unwrap();
-    let said = |path: &Path| {
+    let problem_text = |path: &Path| {
         let problems = read_file(path).unwrap_err();
         assert_eq!(problems.len(), 1);
         problems[0].to_string().replace(&format!("{}/", directory.path().display()), "")
     };
     let path = directory.path().join("none.toml");
-    assert_eq!(said(&path), "none.toml: cannot be read: No such file or directory (os error 2)");
+    assert_eq!(problem_text(&path), "none.toml: cannot be read: No such file or directory (os error 2)");
     let path = directory.path().join("directory.toml");
     std::fs::create_dir(&path).unwrap();
-    assert_eq!(said(&path), "directory.toml: cannot be read: Is a directory (os error 21)");
+    assert_eq!(problem_text(&path), "directory.toml: cannot be read: Is a directory (os error 21)");
     let path = directory.path().join("latin.toml");
     std::fs::write(&path, b"[server]\n# caf\xe9\n").unwrap();
-    assert_eq!(said(&path), "latin.toml:2:6: is not UTF-8 from here on");
+    assert_eq!(problem_text(&path), "latin.toml:2:6: is not UTF-8 from here on");
     assert_eq!(
-        said(Path::new("/dev/zero")),
+        problem_text(Path::new("/dev/zero")),
         "/dev/zero: is larger than 16MiB, which no configuration should be"
     );
 }
@@ -624,7 +624,7 @@ fn places_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("site.toml");
     std::fs::write(&path, format!("[access_log]\npath = 'a'\n{SITE}")).unwrap();
-    let Loaded { config, places } = load_file(&path).unwrap();
+    let ConfigWithPlaces { config, places } = load_file(&path).unwrap();
     assert_eq!(config.sites[0].root.as_ref(), Some(&directory.path().join("www")));
     assert_eq!(
         places.problem_in_section("access_log", "path", "m").to_string(),
@@ -733,7 +733,7 @@ fn parts_that_do_not_count_are_left_out_and_places_stay() {
     let text = format!("[limits]\nranges = 3\n{}{}{}", site(1), site(2), site(3));
     let source = |text: String| Source { name: "/etc/a.toml".into(), base: "/etc".into(), text };
     let omit = |section: &str, position| Omission { source: 0, section: section.to_string(), position };
-    let ports = |loaded: &Loaded| -> Vec<u16> {
+    let ports = |loaded: &ConfigWithPlaces| -> Vec<u16> {
         loaded.config.sites.iter().filter_map(|site| Some(site.listen[0].ip()?.port())).collect()
     };
     let sources = [source(text.clone()), source(site(4))];

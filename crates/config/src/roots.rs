@@ -5,11 +5,11 @@
 
 use super::config_reader::ConfigReader;
 use super::unreached::answers_all_of_its_path;
-use super::{ConfigProblem, Loaded, RouteConfig, SectionPlaces};
+use super::{ConfigProblem, ConfigWithPlaces, RouteConfig, SectionPlaces};
 
 impl ConfigReader<'_> {
     /// Checks all sites.
-    pub(super) fn check_roots(&mut self, loaded: &Loaded) {
+    pub(super) fn check_roots(&mut self, loaded: &ConfigWithPlaces) {
         let sites = loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites.filter(|(site, _)| site.root.is_none()) {
             if self.has_faulty_root(places) {

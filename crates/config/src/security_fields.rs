@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 
-use super::Loaded;
+use super::ConfigWithPlaces;
 use super::config_reader::ConfigReader;
 
 /// The place of the nonce in a policy.
@@ -337,7 +337,7 @@ pub(super) const fn security_fields<C>(
 
 impl ConfigReader<'_> {
     /// A stored answer would have the nonce of the request that it answered.
-    pub(super) fn check_nonces(&mut self, loaded: &Loaded) {
+    pub(super) fn check_nonces(&mut self, loaded: &ConfigWithPlaces) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (index, route) in site.routes.iter().enumerate() {
                 let fields = route.security_fields.as_ref().or(site.security_fields.as_ref());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use touchstone_config_section::values::{self, DAY};
 use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, account_name, as_usize};
 
-use super::Loaded;
+use super::ConfigWithPlaces;
 use super::config_reader::ConfigReader;
 
 /// The longest path of a unix socket (sun_path without its end).
@@ -248,7 +248,7 @@ fn parse_umask(text: &str) -> Result<u32, String> {
 
 impl ConfigReader<'_> {
     /// Checks keys of `[server]` that depend on each other.
-    pub(super) fn check_server(&mut self, loaded: &Loaded) {
+    pub(super) fn check_server(&mut self, loaded: &ConfigWithPlaces) {
         let server = &loaded.config.server;
         let nothing = SectionPlaces::default();
         let places = loaded.places.sections.get(SERVER.name).unwrap_or(&nothing);

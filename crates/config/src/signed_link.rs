@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
-use touchstone_expression::{Known, Maps, Scope, Text};
+use touchstone_expression::{AvailableFrom, Maps, Scope, Text};
 
 /// `signed_link`
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ impl SignedLinkConfig {
         };
         // Maps are not for links: what is signed is what the client has sent.
         let maps = Maps::default();
-        let scope = Scope::from(Known::Request).with_maps(&maps);
+        let scope = Scope::from(AvailableFrom::Request).with_maps(&maps);
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((begin, length, part)) = next_special(rest) {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn parts() {
-        let text = |text: &str| SignedPart::Text(Text::read(text, Known::Request).unwrap());
+        let text = |text: &str| SignedPart::Text(Text::read(text, AvailableFrom::Request).unwrap());
         let parts = config(SignatureForm::Md5, "$expires$path$client $secret", "e").parts().unwrap();
         assert_eq!(parts, [SignedPart::Expires, text("$path$client "), SignedPart::Secret]);
         let parts = config(SignatureForm::Hmac, "", "e").parts().unwrap();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use touchstone_config_section::{Key, Kind, ListenAddress, SectionPlaces, account_name};
 
 use super::config_reader::ConfigReader;
-use super::{Config, Loaded};
+use super::{Config, ConfigWithPlaces};
 
 /// The permissions and the owner of socket files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn socket_files(config: &Config) -> HashMap<ListenAddress, SocketFile> {
 
 impl ConfigReader<'_> {
     /// Checks that the keys have an effect, and that sections with the same socket agree on them.
-    pub(super) fn check_socket_files(&mut self, loaded: &Loaded) {
+    pub(super) fn check_socket_files(&mut self, loaded: &ConfigWithPlaces) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             if site.tls.http3 && site.listen.iter().all(|address| address.ip().is_none()) {
                 let message = "'http3' needs an address with a port in 'listen'".to_string();

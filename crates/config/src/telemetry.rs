@@ -11,7 +11,7 @@ use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, as_usize, values};
 
 use super::config_reader::ConfigReader;
-use super::{Config, Loaded};
+use super::{Config, ConfigWithPlaces};
 
 /// A part of all requests, in millionths.
 pub type Millionths = u32;
@@ -375,7 +375,7 @@ pub(super) fn apply_to_sites(config: &mut Config) {
 
 impl ConfigReader<'_> {
     /// Keys that have no effect without a collector are refused.
-    pub(super) fn check_telemetry(&mut self, loaded: &Loaded) {
+    pub(super) fn check_telemetry(&mut self, loaded: &ConfigWithPlaces) {
         if loaded.config.telemetry.is_on() {
             return;
         }
@@ -506,16 +506,16 @@ mod tests {
 
     #[test]
     fn sites_and_routes() {
-        let of = |on: &str| {
+        let parse_with = |on: &str| {
             let site = "[[site]]\nlisten = ['127.0.0.1:1']\nroot = '/'\ntelemetry = 'off'\n\
                         [[site.route]]\npath = '/a'\ntelemetry = { sample = 1 }\n";
             parse(&format!("{on}{site}"), Path::new("/etc/a.toml"))
         };
-        let read = of("[telemetry]\nendpoint = 'http://a'\n").unwrap();
+        let read = parse_with("[telemetry]\nendpoint = 'http://a'\n").unwrap();
         let site = &read.sites[0];
         assert_eq!(site.telemetry, Some(TraceConfig { sample: None }));
         assert_eq!(site.routes[0].telemetry, Some(TraceConfig { sample: Some(1_000_000) }));
-        let problems = of("").unwrap_err();
+        let problems = parse_with("").unwrap_err();
         assert!(problems[0].to_string().contains("needs 'endpoint'"), "{}", problems[0]);
         let site = "[[site]]\nlisten = ['127.0.0.1:1']\nroot = '/'\ntelemetry = 'on'\n";
         let problems = parse(site, Path::new("/etc/a.toml")).unwrap_err();

@@ -3,11 +3,11 @@
 use super::access::PasswordSource;
 use super::config_reader::ConfigReader;
 use super::jwt::TokenKeys;
-use super::{ClientCertificateMode, Loaded, RouteConfig, SiteConfig};
+use super::{ClientCertificateMode, ConfigWithPlaces, RouteConfig, SiteConfig};
 
 impl ConfigReader<'_> {
     /// Checks the routes of all sites.
-    pub(super) fn check_webdav(&mut self, loaded: &Loaded) {
+    pub(super) fn check_webdav(&mut self, loaded: &ConfigWithPlaces) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (index, route) in site.routes.iter().enumerate() {
                 for (key, message) in problems(route, site) {

@@ -32,13 +32,13 @@ pub struct Part {
     /// The bytes.
     pub bytes: Bytes,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: EndState,
 }
 
 /// How a connection or a stream ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum EndState {
     /// It was open at the end of the case.
     #[default]
     Open,

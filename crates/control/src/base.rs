@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use touchstone_config::{ConfigProblem, Loaded, Source, load_sources, names_of_sites, read_sources};
+use touchstone_config::{
+    ConfigProblem, ConfigWithPlaces, Source, load_sources, names_of_sites, read_sources,
+};
 
 /// The section of sites.
 pub const SITE: &str = "site";
@@ -35,7 +37,7 @@ pub struct BaseSite {
 
 impl Base {
     /// Reads and checks the files.
-    pub fn read(path: &Path) -> Result<(Base, Loaded), Vec<ConfigProblem>> {
+    pub fn read(path: &Path) -> Result<(Base, ConfigWithPlaces), Vec<ConfigProblem>> {
         let sources = read_sources(path)?;
         let loaded = load_sources(&sources, &[])?;
         let tables: Vec<Map<String, Value>> = sources.iter().map(table_of).collect();

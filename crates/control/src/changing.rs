@@ -531,11 +531,11 @@ fn origins_of(effective: &EffectiveConfig) -> HashSet<OriginName> {
 
 /// The error for a configuration with problems.
 fn configuration_error(problems: Vec<Problem>) -> ControlError {
-    let said = |problem: Problem| match problem.near {
+    let problem_json = |problem: Problem| match problem.near {
         Some(near) => json!({ "message": problem.message, "near": near }),
         None => json!({ "message": problem.message }),
     };
-    let problems: Vec<Value> = problems.into_iter().map(said).collect();
+    let problems: Vec<Value> = problems.into_iter().map(problem_json).collect();
     ControlError::new(422, "the configuration would have problems; nothing was changed")
         .with("problems", problems)
 }

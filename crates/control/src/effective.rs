@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use touchstone_config::{
-    Config, ConfigPlaces, ConfigProblem, Loaded, Omission, Persistence, Source, load_sources, names_of_sites,
+    Config, ConfigPlaces, ConfigProblem, ConfigWithPlaces, Omission, Persistence, Source, load_sources,
+    names_of_sites,
 };
 
 use crate::base::{Base, SITE};
@@ -63,7 +64,7 @@ pub struct LoadedConfig {
 
 /// Reads a configuration file and its stored changes.
 pub fn open(path: &Path) -> Result<LoadedConfig, Vec<ConfigProblem>> {
-    let (base, Loaded { config, places }) = Base::read(path)?;
+    let (base, ConfigWithPlaces { config, places }) = Base::read(path)?;
     let control = &config.control;
     let directory =
         control.directory.clone().filter(|_| control.enabled && control.persist == Persistence::File);
@@ -76,11 +77,11 @@ pub fn open(path: &Path) -> Result<LoadedConfig, Vec<ConfigProblem>> {
     let conflicts = set_conflicts_aside(&base, &mut overlay);
     let file = Overlay::file(&directory);
     let effective = EffectiveConfig::new(&base, &overlay).map_err(|problems| {
-        let said = |found: Problem| match found.near {
+        let problem_text = |found: Problem| match found.near {
             Some(near) => problem(format!("{}: {} (near `{near}`)", file.display(), found.message)),
             None => problem(found.message),
         };
-        problems.into_iter().map(said).collect::<Vec<_>>()
+        problems.into_iter().map(problem_text).collect::<Vec<_>>()
     })?;
     Ok(LoadedConfig { base, overlay, effective, conflicts })
 }
@@ -101,12 +102,12 @@ pub fn set_conflicts_aside(base: &Base, overlay: &mut Overlay) -> Vec<String> {
         Some((subject.clone(), format!("it {what} since the change; the file has priority")))
     };
     let found: Vec<(Subject, String)> = overlay.changes.iter().filter_map(reason).collect();
-    let said = |(subject, reason): &(Subject, String)| {
+    let conflict_message = |(subject, reason): &(Subject, String)| {
         let change = overlay.changes.get(subject);
         let (by, at) = change.map_or(("", ""), |change| (change.by.as_str(), change.at.as_str()));
         format!("{}: the change by {by} at {at} is set aside: {reason}", subject.text())
     };
-    let messages = found.iter().map(said).collect();
+    let messages = found.iter().map(conflict_message).collect();
     for (subject, reason) in found {
         overlay.set_aside(&subject, reason);
     }
@@ -244,7 +245,7 @@ fn read_changed(
         sources.push(Source { name, base: directory, text });
     }
     let loaded = load_sources(&sources, omissions).map_err(|found| problems(found, &shown))?;
-    let Loaded { mut config, mut places } = loaded;
+    let ConfigWithPlaces { mut config, mut places } = loaded;
     if order.len() == config.sites.len() && order.len() == places.sites.len() {
         config.sites = in_order(config.sites, &order);
         places.sites = in_order(places.sites, &order);
@@ -266,7 +267,7 @@ fn problems(found: Vec<ConfigProblem>, changes: &ChangeTexts) -> Vec<Problem> {
     let without_secrets = |message: String| {
         changes.values.iter().fold(message, |message, value| secrets::without_secrets(&message, value))
     };
-    let said = |problem: ConfigProblem| match changes.texts.get(&problem.file) {
+    let problem_of = |problem: ConfigProblem| match changes.texts.get(&problem.file) {
         None => Problem { message: without_secrets(problem.to_string()), near: None },
         Some(text) => {
             let near = text.lines().nth(problem.line.saturating_sub(1)).map(str::to_string);
@@ -274,7 +275,7 @@ fn problems(found: Vec<ConfigProblem>, changes: &ChangeTexts) -> Vec<Problem> {
             Problem { message, near: near.filter(|_| problem.line > 0) }
         }
     };
-    found.into_iter().map(said).collect()
+    found.into_iter().map(problem_of).collect()
 }
 
 #[cfg(test)]
@@ -381,10 +382,10 @@ mod tests {
             + "[[site]]\nhosts = ['d.example']\nlisten = ['127.0.0.1:1']\nroot = '/'\n";
         let (_directory, base) = written(&edited);
         let mut changes = changes;
-        let said = set_conflicts_aside(&base, &mut changes);
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].contains("site a.example: the change by x at t is set aside: it was edited"));
-        assert!(said[1].contains("is in the configuration file now"), "{said:?}");
+        let messages = set_conflicts_aside(&base, &mut changes);
+        assert_eq!(messages.len(), 2, "{messages:?}");
+        assert!(messages[0].contains("site a.example: the change by x at t is set aside: it was edited"));
+        assert!(messages[1].contains("is in the configuration file now"), "{messages:?}");
         assert_eq!(changes.set_aside.len(), 2);
         let effective = EffectiveConfig::new(&base, &changes).unwrap();
         assert_eq!(effective.site_names, ["a.example", "d.example", "c.example"]);

@@ -14,7 +14,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use touchstone_access::Report;
-use touchstone_config::{BotConfig, Challenged, CrawlersConfig};
+use touchstone_config::{BotConfig, ChallengedClients, CrawlersConfig};
 use touchstone_expression::Condition;
 use touchstone_expression::network::NetworkSet;
 use touchstone_handler::answer::Answer;
@@ -40,7 +40,7 @@ pub struct Crawlers {
     /// What each bot of the verifier may do, in the same order.
     bots: Vec<BotRule>,
     refuses_invalid: bool,
-    challenged: Challenged,
+    challenged: ChallengedClients,
     when: Option<Condition>,
     except: Vec<PathPattern>,
     exempt: NetworkSet,
@@ -281,9 +281,9 @@ impl Crawlers {
 
     fn is_challenged(&self, request: &Request, view: &RequestView<'_>) -> bool {
         let is_meant = match self.challenged {
-            Challenged::Off => return false,
-            Challenged::All => true,
-            Challenged::Browsers => {
+            ChallengedClients::Off => return false,
+            ChallengedClients::All => true,
+            ChallengedClients::Browsers => {
                 let mut names = request.received.values("user-agent");
                 names.any(|name| memchr::memmem::find(name, b"Mozilla").is_some())
             }

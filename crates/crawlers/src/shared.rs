@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::SharedByName;
 
 use crate::bots::directories::{Directories, FetchSettings};
 use crate::bots::nonces::Nonces;
@@ -11,7 +11,7 @@ use crate::check::token::TextKeys;
 /// The directories of bots and the nonces that a server knows, and the key of its passes.
 #[derive(Default)]
 pub struct CrawlersShared {
-    pub(crate) directories: Named<FetchSettings, Directories>,
+    pub(crate) directories: SharedByName<FetchSettings, Directories>,
     pub(crate) nonces: Arc<Nonces>,
     keys: OnceLock<Arc<TextKeys>>,
 }

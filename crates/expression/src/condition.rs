@@ -289,7 +289,7 @@ impl<'w> Parser<'w> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::{Fact, Known};
+    use crate::variable::{AvailableFrom, Fact};
     use proptest::prelude::*;
     use touchstone_http::request_view::RequestView;
 
@@ -307,7 +307,7 @@ mod tests {
     fn holds(text: &str) -> bool {
         let fields = [("Accept", "text/html"), ("X-Zero", "0")];
         let view = RequestView { fields: &fields, query: Some(b"n=10"), ..RequestView::example("/a/b.php") };
-        Condition::read(text, Known::Answer).unwrap().holds(&Answered(view, 404))
+        Condition::read(text, AvailableFrom::Answer).unwrap().holds(&Answered(view, 404))
     }
 
     #[test]
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn refused() {
-        let problem = |text: &str| Condition::read(text, Known::Answer).unwrap_err();
+        let problem = |text: &str| Condition::read(text, AvailableFrom::Answer).unwrap_err();
         assert!(problem("").contains("at least one value"));
         assert!(problem("$status = 4").contains("'=='"));
         assert!(problem("$status == ").contains("value is missing"));
@@ -359,12 +359,15 @@ mod tests {
         assert!(problem("$path in 'a'").contains("takes a list"));
         assert!(problem(&"(".repeat(40)).contains("more than 32"));
         assert!(problem("$status # 1").contains("no meaning"));
-        assert!(Condition::read("$status", Known::Request).unwrap_err().contains("is not valid here"));
+        assert!(
+            Condition::read("$status", AvailableFrom::Request).unwrap_err().contains("is not valid here")
+        );
     }
 
     #[test]
     fn what_is_used_is_told() {
-        let condition = Condition::read("not ($path =~ 'a' or $duration_us > 5)", Known::Answer).unwrap();
+        let condition =
+            Condition::read("not ($path =~ 'a' or $duration_us > 5)", AvailableFrom::Answer).unwrap();
         assert!(condition.uses(|variable| variable.fact == Fact::Duration));
         assert!(!condition.uses(|variable| variable.fact == Fact::Status));
     }
@@ -372,7 +375,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "[$a-z{}()\\[\\]=~!<>'\"0-9 ,]{0,40}|\\PC{0,40}") {
-            if let Ok(condition) = Condition::read(&text, Known::Answer) {
+            if let Ok(condition) = Condition::read(&text, AvailableFrom::Answer) {
                 condition.holds(&RequestView::example("/"));
             }
         }

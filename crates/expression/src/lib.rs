@@ -44,7 +44,7 @@ pub use map::{Map, MapSource, Maps};
 pub use scope::Scope;
 pub use source::Source;
 pub use text::Text;
-pub use variable::{Fact, Known, VARIABLES, Variable, nearest};
+pub use variable::{AvailableFrom, Fact, VARIABLES, Variable, nearest};
 
 /// The longest condition or text, in bytes.
 pub const LONGEST: usize = 4096;

@@ -25,7 +25,7 @@ use crate::scope::{FindsMaps, Scope};
 use crate::source::Source;
 use crate::table::{Networks, Shares};
 use crate::text::Text;
-use crate::variable::{Fact, Known, Variable, nearest};
+use crate::variable::{AvailableFrom, Fact, Variable, nearest};
 
 /// The most entries of one map.
 pub const MOST_ENTRIES: usize = 1_000_000;
@@ -55,7 +55,7 @@ pub struct Map {
     default: Text,
     /// What its texts, and the maps in them, use of a request or an answer, each once.
     variables: Box<[Variable]>,
-    known: Known,
+    known: AvailableFrom,
     /// A hash of its whole definition.
     digest: u64,
 }
@@ -96,7 +96,7 @@ impl Maps {
 }
 
 impl FindsMaps for Maps {
-    fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String> {
+    fn find(&self, name: &str, known: AvailableFrom) -> Result<Arc<dyn Lookup>, String> {
         let map = self.get(name).ok_or_else(|| match nearest(name, self.0.keys().map(|name| &**name)) {
             Some(near) => format!("there is no map {name:?}; did you mean {near:?}?"),
             None => format!("there is no map {name:?}; a [[map]] with this name must be before its use"),
@@ -116,7 +116,7 @@ impl Map {
         entries: impl IntoIterator<Item = (Entry, P)>,
         maps: &Maps,
     ) -> Result<Map, String> {
-        let scope = Scope::from(Known::Answer).with_maps(maps);
+        let scope = Scope::from(AvailableFrom::Answer).with_maps(maps);
         let text = |what: &str, text: &str, scope: Scope<'_>| {
             Text::read(text, scope).map_err(|problem| format!("'{what}': {problem}"))
         };
@@ -134,7 +134,7 @@ impl Map {
             shares: None,
             default: text("default", source.default, scope)?,
             variables: Box::default(),
-            known: Known::Request,
+            known: AvailableFrom::Request,
             digest: 0,
         };
         let mut hasher = DefaultHasher::new();
@@ -152,7 +152,8 @@ impl Map {
         }
         map.digest = hasher.finish();
         map.variables = map.variables_of_texts();
-        map.known = map.variables.iter().map(|variable| variable.known).max().unwrap_or(Known::Request);
+        map.known =
+            map.variables.iter().map(|variable| variable.known).max().unwrap_or(AvailableFrom::Request);
         Ok(map)
     }
 
@@ -294,7 +295,7 @@ impl Lookup for Map {
             (value, None) => value.render(source),
             // Its borrowed text is valid only as long as the match.
             (value, Some(matched)) => {
-                Cow::Owned(value.render(&Matched { source, matched: &matched }).into_owned())
+                Cow::Owned(value.render(&MatchedSource { source, matched: &matched }).into_owned())
             }
         }
     }
@@ -306,7 +307,7 @@ impl Lookup for Map {
         }
         match self.find(&key) {
             (value, None) => value.pieces(source, take),
-            (value, Some(matched)) => value.pieces(&Matched { source, matched: &matched }, take),
+            (value, Some(matched)) => value.pieces(&MatchedSource { source, matched: &matched }, take),
         }
     }
 
@@ -336,12 +337,12 @@ impl std::fmt::Debug for Map {
 }
 
 /// A source with what a pattern has matched.
-struct Matched<'a, 'm> {
+struct MatchedSource<'a, 'm> {
     source: &'a dyn Source,
     matched: &'m Captures<'m>,
 }
 
-impl Source for Matched<'_, '_> {
+impl Source for MatchedSource<'_, '_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         match variable.fact {
             Fact::Capture => {
@@ -431,13 +432,13 @@ mod tests {
 
     #[test]
     fn a_map_of_networks_or_of_shares() {
-        let made = |from: &str, entries: Vec<(EntryKey, &str)>| {
+        let new_map = |from: &str, entries: Vec<(EntryKey, &str)>| {
             let source = MapSource { name: "m", from, default: "none", ignore_case: false, function: None };
             let entry = |(key, value): (EntryKey, &str)| (Entry { key, value: value.to_string() }, "here");
             Map::new(&source, entries.into_iter().map(entry), &Maps::default())
         };
         let network = |text: &str| EntryKey::Network(text.parse().unwrap());
-        let map = made("$client", vec![(network("192.0.2.0/24"), "$method"), (network("::/0"), "six")]);
+        let map = new_map("$client", vec![(network("192.0.2.0/24"), "$method"), (network("::/0"), "six")]);
         let map = map.unwrap();
         let value = |client: &str| {
             let view = RequestView { client: client.parse().ok(), ..RequestView::example("/") };
@@ -445,12 +446,12 @@ mod tests {
         };
         assert_eq!((value("192.0.2.9"), value("2001:db8::1")), ("GET".to_string(), "six".to_string()));
         assert_eq!((value("198.51.100.1"), value("")), ("none".to_string(), "none".to_string()));
-        let shares = made("$path", vec![(EntryKey::Share(None), "all")]).unwrap();
+        let shares = new_map("$path", vec![(EntryKey::Share(None), "all")]).unwrap();
         assert_eq!(&*shares.value(&RequestView::example("/")), b"all");
         let both = vec![(network("192.0.2.0/24"), "a"), (EntryKey::Share(None), "b")];
-        assert!(made("$client", both).unwrap_err().contains("either values and patterns"));
+        assert!(new_map("$client", both).unwrap_err().contains("either values and patterns"));
         let gone = vec![(EntryKey::WithoutNetwork("192.0.2.0/24".parse().unwrap()), "")];
-        assert!(made("$client", gone).unwrap_err().contains("none is deleted"));
+        assert!(new_map("$client", gone).unwrap_err().contains("none is deleted"));
     }
 
     #[test]
@@ -480,31 +481,31 @@ mod tests {
     fn a_map_is_known_as_late_as_what_it_uses() {
         let mut maps = Maps::default();
         maps.add(map("$status", "404 none", false).unwrap());
-        let read = |known: Known| Text::read("$map{m}", Scope::from(known).with_maps(&maps));
-        assert!(read(Known::Request).unwrap_err().contains("available only when"));
-        assert!(read(Known::Answer).is_ok());
+        let read = |known: AvailableFrom| Text::read("$map{m}", Scope::from(known).with_maps(&maps));
+        assert!(read(AvailableFrom::Request).unwrap_err().contains("available only when"));
+        assert!(read(AvailableFrom::Answer).is_ok());
         // Before the maps are read, any name is accepted.
-        assert!(Text::read("$map{other}", Known::Request).is_ok());
+        assert!(Text::read("$map{other}", AvailableFrom::Request).is_ok());
     }
 
     #[test]
     fn what_uses_another_map_is_another() {
         let entries =
             |text: &str| map_text::read(text).unwrap().into_iter().map(|(line, entry)| (entry, line));
-        let made = |name: &str, text: &str, earlier: &Maps| {
+        let new_map = |name: &str, text: &str, earlier: &Maps| {
             let source = MapSource { name, from: "$path", default: "0", ignore_case: false, function: None };
             Map::new(&source, entries(text), earlier).unwrap()
         };
         // The second map is written in the same way each time, and uses the first one.
         let maps = |first: &str| {
             let mut maps = Maps::default();
-            maps.add(made("first", first, &Maps::default()));
-            let second = made("second", "/a $map{first}", &maps);
+            maps.add(new_map("first", first, &Maps::default()));
+            let second = new_map("second", "/a $map{first}", &maps);
             maps.add(second);
             maps
         };
         let read = |maps: &Maps, text: &str| {
-            Condition::read(text, Scope::from(Known::Answer).with_maps(maps)).unwrap()
+            Condition::read(text, Scope::from(AvailableFrom::Answer).with_maps(maps)).unwrap()
         };
         for text in ["$map{first} == 1", "not $map{second}", "$path =~ \"x\" or $map{second} in [\"1\"]"] {
             assert!(read(&maps("/a 1"), text) == read(&maps("/a 1"), text), "{text}");

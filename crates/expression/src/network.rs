@@ -202,39 +202,39 @@ impl<A: Copy + PartialEq> NetworkMap<A> {
 fn boundaries<A: Copy + PartialEq>(mut entries: Vec<(Network, A)>, otherwise: A) -> Box<[Boundary<A>]> {
     // An outer network is before those inside it.
     entries.sort_by_key(|(network, _)| (bits(network.first), network.length));
-    let mut made = vec![Boundary { from: 0, answer: otherwise }];
+    let mut boundaries = vec![Boundary { from: 0, answer: otherwise }];
     // The networks that contain the present position of the sweep, from the outermost to the innermost.
     let mut open: Vec<(u128, A)> = Vec::new();
     for (network, answer) in entries {
         let first = bits(network.first);
-        close(&mut open, &mut made, otherwise, |last| last < first);
-        add(&mut made, first, answer);
+        close(&mut open, &mut boundaries, otherwise, |last| last < first);
+        add(&mut boundaries, first, answer);
         open.push((network.last(), answer));
     }
-    close(&mut open, &mut made, otherwise, |_| true);
-    made.into_boxed_slice()
+    close(&mut open, &mut boundaries, otherwise, |_| true);
+    boundaries.into_boxed_slice()
 }
 
 /// Closes the open networks that end before the present position; after each, the one around it continues.
 fn close<A: Copy + PartialEq>(
     open: &mut Vec<(u128, A)>,
-    made: &mut Vec<Boundary<A>>,
+    boundaries: &mut Vec<Boundary<A>>,
     otherwise: A,
     ended: impl Fn(u128) -> bool,
 ) {
     while let Some((last, _)) = open.pop_if(|(last, _)| ended(*last)) {
         let answer = open.last().map_or(otherwise, |(_, answer)| *answer);
         if let Some(behind) = last.checked_add(1) {
-            add(made, behind, answer);
+            add(boundaries, behind, answer);
         }
     }
 }
 
-fn add<A: Copy + PartialEq>(made: &mut Vec<Boundary<A>>, from: u128, answer: A) {
+fn add<A: Copy + PartialEq>(boundaries: &mut Vec<Boundary<A>>, from: u128, answer: A) {
     // A later entry with the same start is more specific, or cancels an end.
-    while made.pop_if(|boundary| boundary.from == from).is_some() {}
-    if made.last().is_none_or(|before| before.answer != answer) {
-        made.push(Boundary { from, answer });
+    while boundaries.pop_if(|boundary| boundary.from == from).is_some() {}
+    if boundaries.last().is_none_or(|before| before.answer != answer) {
+        boundaries.push(Boundary { from, answer });
     }
 }
 

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use crate::lookup::Lookup;
-use crate::variable::Known;
+use crate::variable::AvailableFrom;
 
 /// Finds maps by name.
 pub trait FindsMaps: std::fmt::Debug {
     /// The map of this name, for a text that is evaluated at this stage; the error describes why there is
     /// none.
-    fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String>;
+    fn find(&self, name: &str, known: AvailableFrom) -> Result<Arc<dyn Lookup>, String>;
 }
 
 /// The variables that are valid for a text or condition.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'s> {
     /// Variables that are available at this stage.
-    pub known: Known,
+    pub known: AvailableFrom,
     /// The maps; `None`: they are not read yet, so any name is accepted, and has no value.
     pub maps: Option<&'s dyn FindsMaps>,
     /// The names of the matches of the pattern beside it; `None` in it: one without a name.
@@ -35,8 +35,8 @@ impl<'s> Scope<'s> {
     }
 }
 
-impl From<Known> for Scope<'_> {
-    fn from(known: Known) -> Self {
+impl From<AvailableFrom> for Scope<'_> {
+    fn from(known: AvailableFrom) -> Self {
         Scope { known, maps: None, captures: &[] }
     }
 }

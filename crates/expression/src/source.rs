@@ -113,7 +113,7 @@ pub fn argument<'a>(query: &'a [u8], name: &str) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::Known;
+    use crate::variable::AvailableFrom;
 
     #[test]
     fn values_of_a_request() {
@@ -125,7 +125,7 @@ mod tests {
             ..RequestView::example("/a")
         };
         let value = |text: &str| {
-            let (variable, _) = Variable::read(text, Known::Answer, &[]).unwrap();
+            let (variable, _) = Variable::read(text, AvailableFrom::Answer, &[]).unwrap();
             view.value(&variable).map(|value| String::from_utf8(value.into_owned()).unwrap())
         };
         let some = |text: &str| Some(text.to_string());

@@ -167,11 +167,11 @@ pub fn read_share(text: &str) -> Result<Option<u32>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::Known;
+    use crate::variable::AvailableFrom;
     use proptest::prelude::*;
 
     fn text(written: &str) -> Text {
-        Text::read(written, Known::Request).unwrap()
+        Text::read(written, AvailableFrom::Request).unwrap()
     }
 
     #[test]

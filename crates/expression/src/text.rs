@@ -153,14 +153,14 @@ impl std::fmt::Debug for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::Known;
+    use crate::variable::AvailableFrom;
     use proptest::prelude::*;
     use touchstone_http::request_view::RequestView;
 
     fn rendered(text: &str) -> String {
         let fields = [("X-Key", "k")];
         let view = RequestView { fields: &fields, ..RequestView::example("/a") };
-        let text = Text::read(text, Known::Request).unwrap();
+        let text = Text::read(text, AvailableFrom::Request).unwrap();
         String::from_utf8(text.render(&view).into_owned()).unwrap()
     }
 
@@ -175,16 +175,16 @@ mod tests {
 
     #[test]
     fn variables_are_told() {
-        let text = |text: &str| Text::read(text, Known::Answer).unwrap();
+        let text = |text: &str| Text::read(text, AvailableFrom::Answer).unwrap();
         assert!(!text("a$$b").has_variables());
         assert_eq!(text("$client $header{a}").variables().count(), 2);
-        assert!(Text::read(&"a".repeat(LONGEST + 1), Known::Answer).unwrap_err().contains("longer"));
+        assert!(Text::read(&"a".repeat(LONGEST + 1), AvailableFrom::Answer).unwrap_err().contains("longer"));
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "[$a-z{}_ ]{0,40}|\\PC{0,40}") {
-            if let Ok(read) = Text::read(&text, Known::Answer) {
+            if let Ok(read) = Text::read(&text, AvailableFrom::Answer) {
                 read.render(&RequestView::example("/"));
             }
         }

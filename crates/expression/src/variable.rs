@@ -5,7 +5,7 @@
 
 /// When the value of a variable is available. Values of an earlier stage are available at each later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Known {
+pub enum AvailableFrom {
     /// From the head of the request and the client's address.
     Request,
     /// With the connection.
@@ -20,28 +20,28 @@ pub enum Known {
     Line,
 }
 
-impl Known {
+impl AvailableFrom {
     /// For a message: what must have happened.
     pub(crate) fn when(self) -> &'static str {
         match self {
-            Known::Request => "the request has arrived",
-            Known::Connection => "the connection is known",
-            Known::Admitted => "the access rules have been passed",
-            Known::Head => "the head of the answer has arrived",
-            Known::Answer => "the request has been answered",
-            Known::Line => "a line of a log is written",
+            AvailableFrom::Request => "the request has arrived",
+            AvailableFrom::Connection => "the connection is known",
+            AvailableFrom::Admitted => "the access rules have been passed",
+            AvailableFrom::Head => "the head of the answer has arrived",
+            AvailableFrom::Answer => "the request has been answered",
+            AvailableFrom::Line => "a line of a log is written",
         }
     }
 
     /// In the table of the book.
     fn name(self) -> &'static str {
         match self {
-            Known::Request => "request",
-            Known::Connection => "connection",
-            Known::Admitted => "admitted",
-            Known::Head => "head",
-            Known::Answer => "answer",
-            Known::Line => "line",
+            AvailableFrom::Request => "request",
+            AvailableFrom::Connection => "connection",
+            AvailableFrom::Admitted => "admitted",
+            AvailableFrom::Head => "head",
+            AvailableFrom::Answer => "answer",
+            AvailableFrom::Line => "line",
         }
     }
 }
@@ -142,7 +142,7 @@ pub struct Entry {
     /// The description of its value.
     pub fact: Fact,
     /// When it is available.
-    pub known: Known,
+    pub known: AvailableFrom,
     /// For a variable that needs a name in braces: such a name.
     pub example: Option<&'static str>,
     /// For the book.
@@ -159,35 +159,45 @@ pub struct Variable {
     /// The position of a match, from 0.
     pub position: usize,
     /// When its value is available.
-    pub known: Known,
+    pub known: AvailableFrom,
 }
 
-const fn entry(name: &'static str, fact: Fact, known: Known, documentation: &'static str) -> Entry {
+const fn entry(name: &'static str, fact: Fact, known: AvailableFrom, documentation: &'static str) -> Entry {
     Entry { name, fact, known, example: None, documentation }
 }
 
 const fn named(name: &'static str, fact: Fact, example: &'static str, documentation: &'static str) -> Entry {
-    Entry { name, fact, known: Known::Request, example: Some(example), documentation }
+    Entry { name, fact, known: AvailableFrom::Request, example: Some(example), documentation }
 }
 
 /// Every variable, in the order of the documentation.
 pub static VARIABLES: &[Entry] = &[
-    entry("client", Fact::Client, Known::Request, "the client's address, behind trusted proxies"),
-    entry("method", Fact::Method, Known::Request, "the method"),
-    entry("path", Fact::Path, Known::Request, "the path in its normal form, without the query"),
-    entry("query", Fact::Query, Known::Request, "the query as it was sent, without `?`"),
-    entry("target", Fact::Target, Known::Request, "path and query as they are sent to programs and origins"),
-    entry("host", Fact::Host, Known::Request, "the host of the request, in lower case and without its port"),
+    entry("client", Fact::Client, AvailableFrom::Request, "the client's address, behind trusted proxies"),
+    entry("method", Fact::Method, AvailableFrom::Request, "the method"),
+    entry("path", Fact::Path, AvailableFrom::Request, "the path in its normal form, without the query"),
+    entry("query", Fact::Query, AvailableFrom::Request, "the query as it was sent, without `?`"),
+    entry(
+        "target",
+        Fact::Target,
+        AvailableFrom::Request,
+        "path and query as they are sent to programs and origins",
+    ),
+    entry(
+        "host",
+        Fact::Host,
+        AvailableFrom::Request,
+        "the host of the request, in lower case and without its port",
+    ),
     named("header", Fact::Header, "x-api-key", "the first header field of the request with this name"),
     named("cookie", Fact::Cookie, "session", "the first cookie with this name"),
     named("arg", Fact::Argument, "page", "the first parameter of the query with this name, as it was sent"),
     entry(
         "geoip_country",
         Fact::Country,
-        Known::Request,
+        AvailableFrom::Request,
         "the country of the client, two letters, with [`[geoip]`](configuration.md#geoip)",
     ),
-    entry("geoip_asn", Fact::System, Known::Request, "the number of the client's autonomous system"),
+    entry("geoip_asn", Fact::System, AvailableFrom::Request, "the number of the client's autonomous system"),
     named(
         "map",
         Fact::Map,
@@ -195,28 +205,43 @@ pub static VARIABLES: &[Entry] = &[
         "the value of a [map](#maps); available when the variables of the map \
         are",
     ),
-    entry("scheme", Fact::Scheme, Known::Connection, "`https` over TLS, else `http`"),
-    entry("protocol", Fact::Protocol, Known::Connection, "the version, such as `HTTP/1.1` or `HTTP/2.0`"),
+    entry("scheme", Fact::Scheme, AvailableFrom::Connection, "`https` over TLS, else `http`"),
+    entry(
+        "protocol",
+        Fact::Protocol,
+        AvailableFrom::Connection,
+        "the version, such as `HTTP/1.1` or `HTTP/2.0`",
+    ),
     entry(
         "request_id",
         Fact::RequestId,
-        Known::Connection,
+        AvailableFrom::Connection,
         "the identifier of the request, if identifiers \
         are generated",
     ),
-    entry("tls_version", Fact::TlsVersion, Known::Connection, "the version of TLS, such as `TLSv1.3`"),
-    entry("tls_cipher", Fact::TlsCipher, Known::Connection, "the cipher suite"),
-    entry("tls_server_name", Fact::TlsServerName, Known::Connection, "the host of the TLS handshake"),
-    entry("tls_subject", Fact::TlsSubject, Known::Connection, "the subject of the client's certificate"),
+    entry(
+        "tls_version",
+        Fact::TlsVersion,
+        AvailableFrom::Connection,
+        "the version of TLS, such as `TLSv1.3`",
+    ),
+    entry("tls_cipher", Fact::TlsCipher, AvailableFrom::Connection, "the cipher suite"),
+    entry("tls_server_name", Fact::TlsServerName, AvailableFrom::Connection, "the host of the TLS handshake"),
+    entry(
+        "tls_subject",
+        Fact::TlsSubject,
+        AvailableFrom::Connection,
+        "the subject of the client's certificate",
+    ),
     entry(
         "tls_verified",
         Fact::TlsVerified,
-        Known::Connection,
+        AvailableFrom::Connection,
         "`SUCCESS` if the client has a certificate that was verified, otherwise empty",
     ),
-    entry("user", Fact::User, Known::Admitted, "the authenticated user"),
+    entry("user", Fact::User, AvailableFrom::Admitted, "the authenticated user"),
     Entry {
-        known: Known::Admitted,
+        known: AvailableFrom::Admitted,
         ..named(
             "claim",
             Fact::Claim,
@@ -228,53 +253,73 @@ pub static VARIABLES: &[Entry] = &[
     entry(
         "bot",
         Fact::Bot,
-        Known::Admitted,
+        AvailableFrom::Admitted,
         "the name of the bot that has signed the request, where [`crawlers`](crawlers.md) has verified it",
     ),
     entry(
         "bot_verified",
         Fact::BotVerified,
-        Known::Admitted,
+        AvailableFrom::Admitted,
         "`verified`, `invalid` or `unverified` for a request with a signature of a bot, otherwise empty",
     ),
-    entry("status", Fact::Status, Known::Head, "the status of the answer"),
-    entry("site", Fact::Site, Known::Head, "the name of the site, its first host or address"),
-    entry("route", Fact::Route, Known::Head, "what the route of the request matches"),
-    entry("handler", Fact::Handler, Known::Head, "what answered: `cache`, `files`, `proxy` and so on"),
+    entry("status", Fact::Status, AvailableFrom::Head, "the status of the answer"),
+    entry("site", Fact::Site, AvailableFrom::Head, "the name of the site, its first host or address"),
+    entry("route", Fact::Route, AvailableFrom::Head, "what the route of the request matches"),
+    entry(
+        "handler",
+        Fact::Handler,
+        AvailableFrom::Head,
+        "what answered: `cache`, `files`, `proxy` and so on",
+    ),
     entry(
         "cache",
         Fact::Cache,
-        Known::Head,
+        AvailableFrom::Head,
         "what the cache before a program or origin did: `hit`, `miss`, `stale`, `revalidated`, `bypass`",
     ),
-    entry("body_bytes", Fact::BodyBytes, Known::Answer, "bytes of the body that were sent"),
-    entry("duration_us", Fact::Duration, Known::Answer, "microseconds until the end of the answer"),
-    entry("duration", Fact::DurationSeconds, Known::Answer, "the same in seconds, `0.000048`"),
-    entry("request", Fact::RequestLine, Known::Answer, "the request line, `GET /a.html?b=c HTTP/1.1`"),
-    entry("referer", Fact::Referer, Known::Answer, "the field Referer"),
-    entry("user_agent", Fact::UserAgent, Known::Answer, "the field User-Agent"),
-    entry("traceparent", Fact::TraceParent, Known::Answer, "the field `traceparent`, where it is valid"),
+    entry("body_bytes", Fact::BodyBytes, AvailableFrom::Answer, "bytes of the body that were sent"),
+    entry("duration_us", Fact::Duration, AvailableFrom::Answer, "microseconds until the end of the answer"),
+    entry("duration", Fact::DurationSeconds, AvailableFrom::Answer, "the same in seconds, `0.000048`"),
+    entry(
+        "request",
+        Fact::RequestLine,
+        AvailableFrom::Answer,
+        "the request line, `GET /a.html?b=c HTTP/1.1`",
+    ),
+    entry("referer", Fact::Referer, AvailableFrom::Answer, "the field Referer"),
+    entry("user_agent", Fact::UserAgent, AvailableFrom::Answer, "the field User-Agent"),
+    entry(
+        "traceparent",
+        Fact::TraceParent,
+        AvailableFrom::Answer,
+        "the field `traceparent`, where it is valid",
+    ),
     entry(
         "trace_id",
         Fact::TraceId,
-        Known::Answer,
+        AvailableFrom::Answer,
         "the id of the trace: that of the server where it [traces](telemetry.md) the request, else that in \
          `traceparent`",
     ),
-    entry("span_id", Fact::SpanId, Known::Answer, "the id of the server's span in that trace"),
+    entry("span_id", Fact::SpanId, AvailableFrom::Answer, "the id of the server's span in that trace"),
     entry(
         "time",
         Fact::Time,
-        Known::Line,
+        AvailableFrom::Line,
         "the time as in the Common Log Format, `20/Nov/2026:10:00:00 +0000`",
     ),
     entry(
         "time_rfc3339",
         Fact::TimeRfc3339,
-        Known::Line,
+        AvailableFrom::Line,
         "the time with milliseconds, `2026-11-20T10:00:00.123Z`",
     ),
-    entry("time_unix", Fact::TimeUnix, Known::Line, "the time in seconds since 1970, `1795168800.123`"),
+    entry(
+        "time_unix",
+        Fact::TimeUnix,
+        AvailableFrom::Line,
+        "the time in seconds since 1970, `1795168800.123`",
+    ),
 ];
 
 /// What other servers call it.
@@ -316,7 +361,7 @@ impl Variable {
     /// `captures`, take precedence over those of variables.
     pub fn read<'t>(
         text: &'t str,
-        known: Known,
+        known: AvailableFrom,
         captures: &[Option<String>],
     ) -> Result<(Variable, &'t str), String> {
         if let Some(inside) = text.strip_prefix('{') {
@@ -333,7 +378,7 @@ impl Variable {
             return Err("'$' is followed by no name; a dollar itself is written '$$'".to_string());
         }
         if let Some(position) = capture_position(name, captures) {
-            let known = Known::Request;
+            let known = AvailableFrom::Request;
             return Ok((Variable { fact: Fact::Capture, name: name.into(), position, known }, rest));
         }
         if is_number {
@@ -422,7 +467,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<(Variable, &str), String> {
-        Variable::read(text, Known::Answer, &[])
+        Variable::read(text, AvailableFrom::Answer, &[])
     }
 
     #[test]
@@ -450,7 +495,7 @@ mod tests {
         assert!(problem("header{a").contains("no '}'"));
         assert!(problem("{client").contains("no '}' at its end"));
         assert!(problem("-").contains("'$$'"));
-        let early = Variable::read("status", Known::Request, &[]).unwrap_err();
+        let early = Variable::read("status", AvailableFrom::Request, &[]).unwrap_err();
         assert_eq!(
             early,
             "'$status' is available only when the head of the answer has arrived, so it is not valid here"

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use touchstone_http::date::format_rfc3339;
 
 use crate::percent::encode_path;
-use crate::root::{FileFacts, FileKind, Refused, Root};
+use crate::root::{FileFacts, FileKind, OpenError, Root};
 
 /// The limits of a listing.
 #[derive(Debug, Clone, Copy)]
@@ -47,10 +47,10 @@ pub struct ListingEntry {
 ///
 /// # Errors
 /// As for [`Root::open`]; a path that is not a directory is not found.
-pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listing, Refused> {
+pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listing, OpenError> {
     let opened = root.open(path)?;
     if opened.facts.kind != FileKind::Directory {
-        return Err(Refused::NotFound);
+        return Err(OpenError::NotFound);
     }
     // The entries are read from the pinned directory, so a rename at the same time has no effect.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -307,10 +307,10 @@ mod tests {
         symlink(outside.path(), tree.path().join("out")).unwrap();
         fs::write(tree.path().join("file"), "").unwrap();
         let root = Root::new(tree.path(), SymlinkPolicy::Inside).unwrap();
-        assert!(matches!(read(&root, b"/out/", &ALL), Err(Refused::Forbidden)));
-        assert!(matches!(read(&root, b"/../", &ALL), Err(Refused::Forbidden)));
-        assert!(matches!(read(&root, b"/file", &ALL), Err(Refused::NotFound)));
-        assert!(matches!(read(&root, b"/missing/", &ALL), Err(Refused::NotFound)));
+        assert!(matches!(read(&root, b"/out/", &ALL), Err(OpenError::Forbidden)));
+        assert!(matches!(read(&root, b"/../", &ALL), Err(OpenError::Forbidden)));
+        assert!(matches!(read(&root, b"/file", &ALL), Err(OpenError::NotFound)));
+        assert!(matches!(read(&root, b"/missing/", &ALL), Err(OpenError::NotFound)));
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! inotify does not report writes through a shared memory mapping until the file is closed, writes through
 //! another hard link or to the target of a symbolic link, and writes of other machines to a network file
 //! system. `watch` refuses directories on network file systems; in the other cases the cache revalidates (see
-//! `root::Opened::watchable`).
+//! `root::OpenedFile::watchable`).
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -548,10 +548,10 @@ mod tests {
         batch.add(2, Some(OsStr::new("a")));
         batch.add(1, None);
         batch.add(1, None);
-        let told: Vec<_> =
+        let changes: Vec<_> =
             batch.changes.into_iter().map(|change| (change.directory.0, change.name)).collect();
         let expected = [(1, Some("a".into())), (1, Some("b".into())), (2, Some("a".into())), (1, None)];
-        assert_eq!(told, expected);
+        assert_eq!(changes, expected);
     }
 
     /// While the thread is blocked, more events occur than the kernel queues (fs.inotify.max_queued_events).
@@ -560,11 +560,11 @@ mod tests {
     fn a_lost_event_is_reported_for_every_directory() {
         let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
         let limit: usize = limit.trim().parse().unwrap();
-        let (told, changes) = channel();
+        let (change_sender, changes) = channel();
         let (go, held) = channel::<()>();
         let watcher = Watcher::start(move |change| {
             // The first change waits until the events were made. Later ones find that the sender was dropped.
-            drop(told.send(change));
+            drop(change_sender.send(change));
             let _ = held.recv();
         })
         .unwrap();

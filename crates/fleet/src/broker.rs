@@ -98,9 +98,9 @@ impl Broker {
 
     /// Which program it is, and its version.
     pub fn words(&self) -> String {
-        let told = Command::new(&self.program).arg("--version").stdin(Stdio::null()).output();
-        let told = told.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
-        let version = told.unwrap_or_default().replace(": ", " ");
+        let output = Command::new(&self.program).arg("--version").stdin(Stdio::null()).output();
+        let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+        let version = version.unwrap_or_default().replace(": ", " ");
         let version = if version.is_empty() { PROGRAM.to_string() } else { version };
         format!("{version} ({})", self.program.display())
     }

@@ -41,13 +41,13 @@ impl Clock {
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange {
     /// When we sent the question, by our clocks.
-    pub asked: Stamp,
+    pub question_sent: Stamp,
     /// When the question arrived, by theirs.
-    pub came: Stamp,
+    pub question_received: Stamp,
     /// When the answer was sent, by theirs.
-    pub answered: Stamp,
+    pub answer_sent: Stamp,
     /// When it arrived, by ours.
-    pub received: Stamp,
+    pub answer_received: Stamp,
 }
 
 /// The known offsets of another machine's clocks.
@@ -69,14 +69,17 @@ pub struct ClockEstimate {
 impl ClockEstimate {
     /// The estimate of one exchange. `None` when its stamps are in an impossible order.
     pub fn of(exchange: &Exchange) -> Option<ClockEstimate> {
-        let Exchange { asked, came, answered, received } = exchange;
-        let here = i128::from(received.monotonic_ns) - i128::from(asked.monotonic_ns);
-        let there = i128::from(answered.monotonic_ns) - i128::from(came.monotonic_ns);
+        let Exchange { question_sent, question_received, answer_sent, answer_received } = exchange;
+        let here = i128::from(answer_received.monotonic_ns) - i128::from(question_sent.monotonic_ns);
+        let there = i128::from(answer_sent.monotonic_ns) - i128::from(question_received.monotonic_ns);
         let round_trip_ns = u64::try_from(here - there).ok().filter(|_| there >= 0)?;
         let monotonic = |stamp: &Stamp| i128::from(stamp.monotonic_ns);
         let real = |stamp: &Stamp| i128::from(stamp.real_ns);
         let offset = |of: &dyn Fn(&Stamp) -> i128| {
-            i64::try_from((of(came) - of(asked) + of(answered) - of(received)) / 2).ok()
+            i64::try_from(
+                (of(question_received) - of(question_sent) + of(answer_sent) - of(answer_received)) / 2,
+            )
+            .ok()
         };
         Some(ClockEstimate {
             real_offset_ns: offset(&real)?,
@@ -126,10 +129,10 @@ mod tests {
             monotonic_ns: (at as i64 + ahead_ns) as u64,
         };
         Exchange {
-            asked: ours(start_ns),
-            came: theirs(start_ns + there_ns),
-            answered: theirs(start_ns + there_ns + at_ns),
-            received: ours(start_ns + there_ns + at_ns + back_ns),
+            question_sent: ours(start_ns),
+            question_received: theirs(start_ns + there_ns),
+            answer_sent: theirs(start_ns + there_ns + at_ns),
+            answer_received: ours(start_ns + there_ns + at_ns + back_ns),
         }
     }
 
@@ -155,8 +158,9 @@ mod tests {
         #[test]
         fn any_stamps_are_an_estimate_or_none(stamps: [(i64, u64); 4]) {
             let stamp = |(real_ns, monotonic_ns)| Stamp { real_ns, monotonic_ns };
-            let [asked, came, answered, received] = stamps.map(stamp);
-            if let Some(mut estimate) = ClockEstimate::of(&Exchange { asked, came, answered, received }) {
+            let [question_sent, question_received, answer_sent, answer_received] = stamps.map(stamp);
+            let exchange = Exchange { question_sent, question_received, answer_sent, answer_received };
+            if let Some(mut estimate) = ClockEstimate::of(&exchange) {
                 estimate.merge(&estimate.clone());
                 let _ = estimate.theirs(u64::MAX);
             }

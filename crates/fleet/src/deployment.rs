@@ -2,7 +2,7 @@
 //! starts them, and a broker if none answers. All of them end with the bench.
 
 use crate::broker::Broker;
-use crate::launch::Launched;
+use crate::launch::LaunchedFleet;
 use crate::nats::reach;
 use crate::setup::FleetFile;
 use std::path::Path;
@@ -15,7 +15,7 @@ const ATTEMPT_TIME: Duration = Duration::from_millis(500);
 
 /// What was started. Agents end before the broker.
 pub struct Deployment {
-    launched: Launched,
+    launched: LaunchedFleet,
     broker: Option<Broker>,
     controller: String,
 }
@@ -29,7 +29,7 @@ impl Deployment {
             return Ok(None);
         }
         // Namespaces first: the broker may listen at one of their addresses.
-        let mut launched = Launched::prepare(&file)?;
+        let mut launched = LaunchedFleet::prepare(&file)?;
         let broker = if reach(&file.controller, ATTEMPT_TIME).is_ok() {
             None
         } else {

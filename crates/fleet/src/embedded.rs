@@ -16,14 +16,14 @@ const CLAIM_TIME: Duration = Duration::from_secs(3);
 
 /// One member's way to the engine; a clone is another member's.
 #[derive(Clone, Default)]
-pub struct Embedded {
+pub struct EmbeddedFabric {
     state: Arc<Mutex<EngineState>>,
     clock: Clock,
-    traffic: Arc<Counted>,
+    traffic: Arc<ByteCounts>,
 }
 
 #[derive(Default)]
-struct Counted {
+struct ByteCounts {
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
 }
@@ -41,13 +41,13 @@ struct Listener {
     pattern: String,
     messages: InboxSender<Message>,
     clock: Clock,
-    traffic: Arc<Counted>,
+    traffic: Arc<ByteCounts>,
 }
 
-impl Embedded {
+impl EmbeddedFabric {
     /// The same engine for another member, with its own clock and counters.
-    pub fn member(&self, clock: Clock) -> Embedded {
-        Embedded { state: Arc::clone(&self.state), clock, traffic: Arc::default() }
+    pub fn member(&self, clock: Clock) -> EmbeddedFabric {
+        EmbeddedFabric { state: Arc::clone(&self.state), clock, traffic: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, EngineState> {
@@ -59,7 +59,7 @@ fn kept_message(subject: &str, body: Vec<u8>) -> StoredMessage {
     StoredMessage { subject: subject.to_string(), body, acknowledge: Box::new(|| Ok(())) }
 }
 
-impl Fabric for Embedded {
+impl Fabric for EmbeddedFabric {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
         self.traffic.sent_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
         self.lock().listeners.retain(|listener| {

@@ -2,7 +2,7 @@
 //!
 //! In a bench the controller takes the place of the load engine: it passes a mix's plan to *agents*, one on
 //! each load machine. Each agent runs its portion of the plan, and the controller adds up the results. Their
-//! messages go through a [`Fabric`]: NATS with JetStream between machines, or [`Embedded`] within one
+//! messages go through a [`Fabric`]: NATS with JetStream between machines, or [`EmbeddedFabric`] within one
 //! process.
 //!
 //! The broker provides the hard properties: permissions, messages that survive a crash and are stored only
@@ -38,11 +38,11 @@ pub use clock::{Clock, ClockEstimate, Exchange, Stamp};
 pub use controller::{Controller, ControllerOptions, FleetError, MemberView, Visitor};
 pub use credentials::Credentials;
 pub use deployment::Deployment;
-pub use embedded::Embedded;
+pub use embedded::EmbeddedFabric;
 pub use fabric::{
     Fabric, FabricError, Inbox, InboxSender, Message, Notice, StoredMessage, Traffic, inbox, matches,
 };
-pub use launch::{Launch, Launched, Launcher};
+pub use launch::{Launch, LaunchedFleet, Launcher};
 pub use manifests::{ManifestOptions, manifests};
 pub use message::{AgentFacts, AgentState, Heartbeat, Order, PROTOCOL, Report, Role};
 pub use mix_results::{MixResults, Part, PartHead};

@@ -130,9 +130,11 @@ pub enum Report {
         /// The question.
         exchange: u64,
         /// When the question arrived.
-        came: Stamp,
+        #[serde(rename = "came")]
+        question_received: Stamp,
         /// When this was sent.
-        answered: Stamp,
+        #[serde(rename = "answered")]
+        answer_sent: Stamp,
     },
     /// Everything is prepared.
     Ready {

@@ -75,8 +75,8 @@ impl Part {
         let text = serde_json::to_vec(result).map_err(|error| error.to_string())?;
         let bytes =
             zstd::encode_all(text.as_slice(), COMPRESSION_LEVEL).map_err(|error| error.to_string())?;
-        let of = bytes.len().div_ceil(PART_BYTES) as u64;
-        if of > MAXIMUM_PARTS {
+        let part_count = bytes.len().div_ceil(PART_BYTES) as u64;
+        if part_count > MAXIMUM_PARTS {
             return Err(format!(
                 "the result has {} bytes, but the controller accepts at most {} of an agent: use more \
                  agents or fewer clients",
@@ -90,7 +90,7 @@ impl Part {
                 mix,
                 agent: agent.to_string(),
                 sequence: sequence as u64,
-                of,
+                of: part_count,
             };
             Part { head, bytes: bytes.to_vec() }
         };

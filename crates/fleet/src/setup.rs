@@ -195,7 +195,7 @@ struct User<'a> {
 
 /// Makes an authority for the fleet, whose key is not kept, and a certificate of the broker signed by it.
 fn write_certificates(directory: &Path, name: &str, host: &str) -> Result<String, String> {
-    let made = || -> Result<(String, String, String), rcgen::Error> {
+    let make_certificates = || -> Result<(String, String, String), rcgen::Error> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -212,8 +212,8 @@ fn write_certificates(directory: &Path, name: &str, host: &str) -> Result<String
         let certificate = broker.signed_by(&key, &issuer)?;
         Ok((authority_certificate.pem(), certificate.pem(), key.serialize_pem()))
     };
-    let (authority, certificate, key) =
-        made().map_err(|error| format!("no certificate for {host:?} can be created: {error}"))?;
+    let (authority, certificate, key) = make_certificates()
+        .map_err(|error| format!("no certificate for {host:?} can be created: {error}"))?;
     write_secret(&directory.join("broker.pem"), &certificate)?;
     write_secret(&directory.join("broker.key"), &key)?;
     Ok(authority)

@@ -193,7 +193,7 @@ fn check_owner(directory: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::Embedded;
+    use crate::embedded::EmbeddedFabric;
     use crate::mix_results::PartHead;
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
@@ -211,7 +211,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let spool = Spool::open(&place.path().join("spool")).expect("a spool");
         let part = part(b"result".to_vec());
-        let (fabric, subjects) = (Embedded::default(), Subjects::of("f"));
+        let (fabric, subjects) = (EmbeddedFabric::default(), Subjects::of("f"));
         let inbox = fabric.kept("fleet.f.result.*", "c").expect("an inbox");
         // With reserved room, and without.
         for bytes in [PART_FILE_BYTES + 1, 0] {

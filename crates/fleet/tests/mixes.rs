@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use touchstone_fleet::{
     AgentEnd, AgentEntry, AgentOptions, AllowList, Broker, Clock, Controller, ControllerOptions, Credentials,
-    Embedded, Fabric, FabricError, FleetFile, Inbox, Message, Nats, Notice, Role, StoredMessage, Traffic,
-    init, run_agent,
+    EmbeddedFabric, Fabric, FabricError, FleetFile, Inbox, Message, Nats, Notice, Role, StoredMessage,
+    Traffic, init, run_agent,
 };
-use touchstone_lab_run::bench::{Generated, LoadGenerator};
+use touchstone_lab_run::bench::{GeneratedLoad, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
 
 /// A server that answers every request, and counts them.
@@ -110,14 +110,14 @@ fn with_agents<T>(
     })
 }
 
-fn run_mix(controller: &Controller, plan: &Plan) -> Result<Generated, String> {
+fn run_mix(controller: &Controller, plan: &Plan) -> Result<GeneratedLoad, String> {
     let load = controller.prepare(plan, None, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
     load.run(&Progress::default()).map_err(|error| error.to_string())
 }
 
 /// Runs a mix, and repeats it if the threads of a busy machine did not begin together: the run reports that,
 /// and does not count. In any case, the parts make up the whole.
-fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated {
+fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> GeneratedLoad {
     for _ in 0..5 {
         let before = server.answers.load(Ordering::Relaxed);
         let generated = run_mix(controller, plan).unwrap();
@@ -130,7 +130,7 @@ fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated
 }
 
 /// The parts make up the whole, to the request: by agents, by clients, by seconds, and by the server.
-fn assert_whole(generated: &Generated, plan: &Plan, answers: u64) {
+fn assert_whole(generated: &GeneratedLoad, plan: &Plan, answers: u64) {
     assert_eq!(generated.invalid, None);
     let outcome = &generated.outcome;
     let fleet = generated.fleet.as_ref().unwrap();
@@ -148,7 +148,7 @@ fn assert_whole(generated: &Generated, plan: &Plan, answers: u64) {
 
 #[test]
 fn two_agents_in_one_process_make_the_whole_plan() {
-    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), Embedded::default());
+    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), EmbeddedFabric::default());
     let agents: Vec<(Arc<dyn Fabric>, AgentOptions)> = ["a", "b"]
         .map(|name| {
             let fabric: Arc<dyn Fabric> = Arc::new(engine.member(Clock::default()));
@@ -201,7 +201,7 @@ fn two_agents_over_a_real_broker_make_the_whole_plan() {
 
 #[test]
 fn what_is_not_allowed_is_refused_with_the_agent_s_name() {
-    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), Embedded::default());
+    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), EmbeddedFabric::default());
     let member = || -> Arc<dyn Fabric> { Arc::new(engine.member(Clock::default())) };
     let agents =
         vec![(member(), options("a", &place, "127.0.0.1")), (member(), options("b", &place, "10.0.0.5:80"))];
@@ -217,7 +217,7 @@ fn what_is_not_allowed_is_refused_with_the_agent_s_name() {
 }
 
 /// Hands out documents that differ from the given ones.
-struct Altered(Embedded, Mutex<HashMap<String, Vec<u8>>>);
+struct Altered(EmbeddedFabric, Mutex<HashMap<String, Vec<u8>>>);
 
 impl Fabric for Altered {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
@@ -270,7 +270,7 @@ fn a_claim_that_is_given_back_is_another_s_at_once() {
             assert_eq!(fabric.claim("controller", next), Ok(()));
         }
     };
-    given_back(&Embedded::default());
+    given_back(&EmbeddedFabric::default());
     let Some((_place, directory)) = broker_place(&["a"]) else { return };
     let file = FleetFile::read(&directory).unwrap();
     let _broker = Broker::start(&directory).unwrap();
@@ -281,7 +281,7 @@ fn a_claim_that_is_given_back_is_another_s_at_once() {
 
 #[test]
 fn another_plan_than_was_handed_out_is_refused() {
-    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), Embedded::default());
+    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), EmbeddedFabric::default());
     let altered: Arc<dyn Fabric> = Arc::new(Altered(engine.member(Clock::default()), Mutex::default()));
     let plan = server.plan(1, Duration::from_secs(1));
     let fabric: Arc<dyn Fabric> = Arc::new(engine.clone());
@@ -294,7 +294,7 @@ fn another_plan_than_was_handed_out_is_refused() {
 
 #[test]
 fn a_clock_that_is_hours_ahead_is_refused() {
-    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), Embedded::default());
+    let (server, place, engine) = (Server::start(), tempfile::tempdir().unwrap(), EmbeddedFabric::default());
     let clock = Clock::shifted(7_200_000_000_000);
     let fabric: Arc<dyn Fabric> = Arc::new(engine.member(clock.clone()));
     let agents = vec![(fabric, AgentOptions { clock, ..options("a", &place, "127.0.0.1") })];

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
+use touchstone_files::cache::{ConnectionForm, DateSecond, PreparedResponse};
 use touchstone_http::decimal;
 use touchstone_http::status::reason;
 
@@ -21,7 +21,7 @@ pub enum BodyPart {
     /// Bytes made for this answer.
     Bytes(Bytes),
     /// A range of a cached file's content.
-    Cached(Arc<Prepared>, Range<usize>),
+    Cached(Arc<PreparedResponse>, Range<usize>),
     /// A range of an open file.
     File {
         /// The file.
@@ -53,8 +53,8 @@ impl BodyPart {
 }
 
 /// A range of a cached file's content as bytes, which keep the content alive. Nothing is copied.
-pub fn cached_bytes(prepared: Arc<Prepared>, range: Range<usize>) -> Bytes {
-    struct Content(Arc<Prepared>, Range<usize>);
+pub fn cached_bytes(prepared: Arc<PreparedResponse>, range: Range<usize>) -> Bytes {
+    struct Content(Arc<PreparedResponse>, Range<usize>);
 
     impl AsRef<[u8]> for Content {
         fn as_ref(&self) -> &[u8] {
@@ -286,8 +286,8 @@ mod tests {
         );
         assert!(text.contains("\r\nLocation: /a/\r\n"));
         assert!(text.ends_with("\r\nConnection: close\r\n\r\n"));
-        let said = Answer { reason: ReasonPhrase::new(404, b"Gone fishing"), ..Answer::new(404) };
-        let head = said.head(&date, ConnectionForm::Close, Framing::None);
+        let answer = Answer { reason: ReasonPhrase::new(404, b"Gone fishing"), ..Answer::new(404) };
+        let head = answer.head(&date, ConnectionForm::Close, Framing::None);
         assert!(head.starts_with(b"HTTP/1.1 404 Gone fishing\r\nServer: "));
         let head =
             Answer::new(304).head(&date, ConnectionForm::Persistent, Answer::new(304).framing(false, true));

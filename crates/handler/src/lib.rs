@@ -16,7 +16,7 @@
 //! | `interim` | interim responses before an answer |
 //! | `trace` | the trace of a request, and the spans in it |
 //! | `variables` | the values of variables of conditions and texts |
-//! | `named` | values that are kept under a name as long as something uses them |
+//! | `shared_by_name` | values that are kept under a name as long as something uses them |
 //! | `configurations` | which configurations use such a value |
 //! | `count`, `service_counts` | a count; all counts of one server, by name, of the next modules |
 //! | `component_counts` | the counts of WebAssembly components |
@@ -35,12 +35,12 @@ pub mod crawler_counts;
 pub mod handler;
 pub mod interim;
 pub mod login_counts;
-pub mod named;
 pub mod pipe;
 pub mod ranges;
 pub mod reason_phrase;
 pub mod request;
 pub mod service_counts;
+pub mod shared_by_name;
 pub mod stream_counts;
 pub mod trace;
 pub mod variables;

@@ -2,20 +2,20 @@
 //! reloads. Metrics and the status page read them; they are in this crate because builds without a service
 //! have its metrics too.
 
-use crate::named::Named;
+use crate::shared_by_name::SharedByName;
 use crate::{component_counts, crawler_counts, login_counts, stream_counts, webdav_counts};
 
 /// The counts of a server.
 #[derive(Default)]
 pub struct ServiceCounts {
     /// Those of WebAssembly components.
-    pub components: Named<component_counts::Name, component_counts::Counts>,
+    pub components: SharedByName<component_counts::Name, component_counts::Counts>,
     /// Those of bots and of visitors that are checked.
-    pub crawlers: Named<crawler_counts::Name, crawler_counts::Counts>,
+    pub crawlers: SharedByName<crawler_counts::Name, crawler_counts::Counts>,
     /// Those of logins.
-    pub logins: Named<login_counts::Name, login_counts::Counts>,
+    pub logins: SharedByName<login_counts::Name, login_counts::Counts>,
     /// Those of streams.
-    pub streams: Named<stream_counts::Name, stream_counts::Counts>,
+    pub streams: SharedByName<stream_counts::Name, stream_counts::Counts>,
     /// Those of WebDAV.
-    pub webdav: Named<webdav_counts::Name, webdav_counts::Counts>,
+    pub webdav: SharedByName<webdav_counts::Name, webdav_counts::Counts>,
 }

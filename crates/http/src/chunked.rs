@@ -35,7 +35,7 @@ impl Default for ChunkedLimits {
 
 /// The result of decoding the beginning of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedChunk {
     /// How many bytes of the input were decoded; the next call must begin after them.
     pub consumed: usize,
     /// Which of the consumed bytes are data of the body. May be empty.
@@ -175,7 +175,7 @@ impl ChunkedDecoder {
     ///
     /// At least one byte is consumed as long as there is input and the body is not done. After an error the
     /// decoder must not be used again: it returns an error each time, and never data.
-    pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<DecodedChunk, ChunkError> {
         let mut position = 0;
         while self.state != State::Done {
             if self.state == State::Data {
@@ -185,13 +185,13 @@ impl ChunkedDecoder {
                 if self.chunk_remaining == 0 {
                     self.state = State::DataCarriageReturn;
                 }
-                return Ok(Decoded { consumed: data.end, data, done: false });
+                return Ok(DecodedChunk { consumed: data.end, data, done: false });
             }
             let Some(&byte) = input.get(position) else { break };
             self.state = self.step(byte)?;
             position += 1;
         }
-        Ok(Decoded { consumed: position, data: position..position, done: self.state == State::Done })
+        Ok(DecodedChunk { consumed: position, data: position..position, done: self.state == State::Done })
     }
 
     /// The trailer section as far as it has been read: field lines, each with its CRLF.
@@ -524,7 +524,7 @@ mod tests {
         let mut decoder = ChunkedDecoder::default();
         assert!(decoder.decode(LAST_CHUNK).expect("a good body").done);
         let decoded = decoder.decode(b"5\r\nhello\r\n").expect("nothing is looked at");
-        assert_eq!(decoded, Decoded { consumed: 0, data: 0..0, done: true });
+        assert_eq!(decoded, DecodedChunk { consumed: 0, data: 0..0, done: true });
     }
 
     #[test]

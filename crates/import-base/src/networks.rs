@@ -171,11 +171,11 @@ mod tests {
             let client = format!("{}.{}.{}.{}", client.0, client.1, client.2, client.3);
             let first = rules.iter().find(|(network, _)| covers(network, &client)).map(|(_, admits)| *admits);
             let found = first_match(rules.iter().map(|(network, admits)| (network.as_str(), *admits)));
-            let of = |list: &[String]| {
+            let longest_prefix = |list: &[String]| {
                 let bits = |network: &&String| parsed(network).map(|(_, bits)| bits);
                 list.iter().filter(|network| covers(network, &client)).filter_map(|n| bits(&n)).max()
             };
-            let longest = match (of(&found.allow), of(&found.deny)) {
+            let longest = match (longest_prefix(&found.allow), longest_prefix(&found.deny)) {
                 (None, None) => None,
                 (allow, deny) => Some(allow > deny),
             };

@@ -6,7 +6,8 @@ use super::attribute::Attribute;
 use super::encoding::{Coding, unescape_html};
 use super::expression::Expression;
 use super::page::{
-    Broken, Command, Condition, ConfigItem, Echo, EchoItem, ExecItem, FileItem, Include, IncludeItem, SetItem,
+    Command, Condition, ConfigItem, DirectiveError, Echo, EchoItem, ExecItem, FileItem, Include, IncludeItem,
+    SetItem,
 };
 use super::settings::{Grammar, Settings};
 use super::template::Template;
@@ -50,7 +51,7 @@ fn valued(attributes: &[Attribute]) -> impl Iterator<Item = (&[u8], &[u8])> {
     attributes.iter().map_while(|attribute| Some((&attribute.name[..], attribute.value.as_deref()?)))
 }
 
-fn unknown(directive: &str, name: &[u8]) -> Broken {
+fn unknown(directive: &str, name: &[u8]) -> DirectiveError {
     format!("{directive} has no attribute {:?}", String::from_utf8_lossy(name))
 }
 
@@ -70,7 +71,7 @@ fn plain(value: &[u8], grammar: Grammar) -> Template {
     }
 }
 
-fn codings(directive: &str, value: &[u8], grammar: Grammar) -> Result<Vec<Coding>, Broken> {
+fn codings(directive: &str, value: &[u8], grammar: Grammar) -> Result<Vec<Coding>, DirectiveError> {
     let mut codings =
         Coding::list(value).map_err(|name| format!("{directive}: unknown encoding {name:?}"))?;
     if grammar == Grammar::Nginx {

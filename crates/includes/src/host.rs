@@ -63,7 +63,7 @@ pub struct PageSource {
 
 /// The kind of a target.
 #[derive(Debug)]
-pub enum Resolved {
+pub enum ResolvedTarget {
     /// A page with directives, which is evaluated as part of the page that includes it, and the dependencies
     /// of this result.
     Page(PageSource, DependsOn),
@@ -73,7 +73,7 @@ pub enum Resolved {
 
 /// The content of a target.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchedContent {
     /// The content.
     pub body: Vec<Bytes>,
     /// The dependencies of the result.
@@ -107,14 +107,14 @@ pub struct Problem<'a> {
 /// The server as a page sees it. Errors are messages for the log; clients get the configured error text.
 pub trait Host: 'static {
     /// Determines the kind of a target, without running it.
-    fn resolve(&self, target: &Target) -> impl Future<Output = Result<Resolved, String>>;
+    fn resolve(&self, target: &Target) -> impl Future<Output = Result<ResolvedTarget, String>>;
 
     /// Fetches a target's content; `variables` are those that the page has set.
     fn fetch(
         &self,
         target: Target,
         variables: Vec<Variable>,
-    ) -> impl Future<Output = Result<Fetched, String>>;
+    ) -> impl Future<Output = Result<FetchedContent, String>>;
 
     /// Runs a command of `exec cmd` and returns its output; `variables` are those that the page has set.
     fn run(

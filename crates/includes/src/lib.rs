@@ -29,10 +29,10 @@ mod settings;
 
 pub use self::cache::{CachedPage, PageCache, PageKey};
 pub use self::host::{
-    DependsOn, Fetched, Host, PageSource, Problem, Resolved, Target, TargetFacts, TargetKind,
+    DependsOn, FetchedContent, Host, PageSource, Problem, ResolvedTarget, Target, TargetFacts, TargetKind,
 };
 pub use self::page::Page;
 pub use self::parse::parse;
-pub use self::render::{Rendered, Rendering};
+pub use self::render::{RenderedPage, Rendering};
 pub use self::settings::{Grammar, Settings};
 pub use self::template::{ShellCommand, Variable};

@@ -63,8 +63,8 @@ pub(super) enum Command {
     Set(Vec<SetItem>),
     If(Condition),
     ElseIf(Condition),
-    Else(Option<Broken>),
-    EndIf(Option<Broken>),
+    Else(Option<DirectiveError>),
+    EndIf(Option<DirectiveError>),
     Block {
         name: Box<[u8]>,
         /// The index of the node after the last one of the block.
@@ -72,19 +72,19 @@ pub(super) enum Command {
     },
     EndBlock,
     Comment,
-    Broken(Broken),
+    Broken(DirectiveError),
 }
 
-/// The error, for the log.
-pub(super) type Broken = String;
+/// The error in a directive, for the log.
+pub(super) type DirectiveError = String;
 
 #[derive(Debug)]
 pub(super) enum Condition {
     Expression(Expression),
     /// Its expression is invalid. This is reported only when it would have been evaluated.
-    BrokenExpression(Broken),
+    BrokenExpression(DirectiveError),
     /// Its attributes are invalid.
-    BrokenAttributes(Broken),
+    BrokenAttributes(DirectiveError),
 }
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub(super) enum ConfigItem {
     UndefinedText(Template),
     TimeFormat(Template),
     SizeFormat(Template),
-    Broken(Broken),
+    Broken(DirectiveError),
 }
 
 #[derive(Debug)]
@@ -108,24 +108,24 @@ pub(super) enum EchoItem {
     Variable(Template),
     Decoding(Codings),
     Encoding(Codings),
-    Broken(Broken),
+    Broken(DirectiveError),
 }
 
 /// A list of codings, or the error in it; the error matters only when a value is coded.
-pub(super) type Codings = Result<Vec<Coding>, Broken>;
+pub(super) type Codings = Result<Vec<Coding>, DirectiveError>;
 
 #[derive(Debug)]
 pub(super) enum ExecItem {
     Command(Template),
     Cgi(Template),
-    Broken(Broken),
+    Broken(DirectiveError),
 }
 
 #[derive(Debug)]
 pub(super) enum FileItem {
     File(Template),
     Virtual(Template),
-    Broken(Broken),
+    Broken(DirectiveError),
 }
 
 #[derive(Debug)]
@@ -144,7 +144,7 @@ pub(super) enum IncludeItem {
     File(Template),
     Virtual(Template),
     OnError(Template),
-    Broken(Broken),
+    Broken(DirectiveError),
 }
 
 #[derive(Debug)]
@@ -153,5 +153,5 @@ pub(super) enum SetItem {
     Value(Template),
     Decoding(Codings),
     Encoding(Codings),
-    Broken(Broken),
+    Broken(DirectiveError),
 }

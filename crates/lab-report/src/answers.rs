@@ -56,7 +56,7 @@ pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
 /// The answers of open loads, whose rates are given and not searched for: only which systems carry them.
 fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
     let system = ranking.servers.first().map(|server| server.system);
-    let of = |tell: fn(&ResultFile, &SystemResult) -> Told| {
+    let answer_of = |tell: fn(&ResultFile, &SystemResult) -> AnswerWithEvidence| {
         system.map_or_else(not_measured, |system| tell(result, system))
     };
     let answers = [
@@ -69,8 +69,8 @@ fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
                     .to_owned(),
             ),
         ),
-        ("How many users?", of(users_of_open_loads)),
-        ("What breaks first?", of(what_breaks_of_open_loads)),
+        ("How many users?", answer_of(users_of_open_loads)),
+        ("What breaks first?", answer_of(what_breaks_of_open_loads)),
         (
             "What to change first?",
             (
@@ -83,7 +83,7 @@ fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
     answers.map(|(question, (answer, because))| Answer { question, answer, because }).into()
 }
 
-fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
+fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> AnswerWithEvidence {
     let (carried, beyond) = open_load::highest_carried(system);
     let Some(carried) = carried else {
         return (
@@ -109,7 +109,7 @@ fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
     )
 }
 
-fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
+fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> AnswerWithEvidence {
     match open_load::highest_carried(system) {
         (_, Some(beyond)) => (
             format!("Answers, at {}", beyond.load_in_words()),
@@ -122,13 +122,13 @@ fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
 }
 
 /// An answer, and its evidence.
-type Told = (String, String);
+type AnswerWithEvidence = (String, String);
 
-fn not_measured() -> Told {
+fn not_measured() -> AnswerWithEvidence {
     ("Not measured".to_owned(), "No server gave a valid answer that counted.".to_owned())
 }
 
-fn which_server(result: &ResultFile, ranking: &Ranking<'_>) -> Told {
+fn which_server(result: &ResultFile, ranking: &Ranking<'_>) -> AnswerWithEvidence {
     let Some(mut answer) = ranking.answer() else { return not_measured() };
     let rivals = || result.systems.iter().filter(|system| !system.is_limit && system.origin.is_none());
     if ranking.distances.is_empty() && rivals().filter(|system| peak(system).is_some()).count() > 1 {
@@ -202,7 +202,7 @@ impl Leader<'_> {
         programs
     }
 
-    fn which_interface(&self) -> Told {
+    fn which_interface(&self) -> AnswerWithEvidence {
         if self.result.suite.interfaces.is_empty() {
             return (
                 "One workload was measured".to_owned(),
@@ -240,7 +240,7 @@ impl Leader<'_> {
         (answer, because.trim_end().to_owned())
     }
 
-    fn how_many_users(&self) -> Told {
+    fn how_many_users(&self) -> AnswerWithEvidence {
         let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
         let useful = plan.useful_peak.as_ref().and_then(|found| found.useful.as_ref());
         let (carried, load) = match useful {
@@ -291,7 +291,7 @@ impl Leader<'_> {
         self.programs().pop()
     }
 
-    fn what_breaks(&self) -> Told {
+    fn what_breaks(&self) -> AnswerWithEvidence {
         let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
         let first = plan.bottleneck.verdict;
         let mut because = format!("{}: {}", plan.system, plan.bottleneck.clause());
@@ -312,8 +312,8 @@ impl Leader<'_> {
         (what(first).to_owned(), because)
     }
 
-    fn what_to_change(&self) -> Told {
-        let mut changes: Vec<Told> = self.cheaper_interface().into_iter().collect();
+    fn what_to_change(&self) -> AnswerWithEvidence {
+        let mut changes: Vec<AnswerWithEvidence> = self.cheaper_interface().into_iter().collect();
         changes.extend(
             acceleration::from_result(self.result).iter().filter_map(|it| accelerated(self.result, it)),
         );
@@ -339,7 +339,7 @@ impl Leader<'_> {
     }
 
     /// Advice to replace the most expensive interface by the cheapest, if that gains much.
-    fn cheaper_interface(&self) -> Option<Told> {
+    fn cheaper_interface(&self) -> Option<AnswerWithEvidence> {
         // A page with directives runs no program: one cannot move there.
         let programs: Vec<Program> =
             self.programs().into_iter().filter(|program| program.runs_code).collect();
@@ -375,7 +375,7 @@ struct Program {
 }
 
 /// The accelerator in front of an origin that was also measured alone, if it gains much.
-fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<Told> {
+fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<AnswerWithEvidence> {
     let factors: Vec<(Option<&str>, f64)> = acceleration
         .pairs(result)
         .iter()
@@ -383,7 +383,7 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<T
         .collect();
     let best = factors.iter().map(|(_, factor)| *factor).fold(0.0, f64::max);
     (best >= WORTH_A_CHANGE).then(|| {
-        let told: Vec<String> = factors
+        let factor_words: Vec<String> = factors
             .iter()
             .map(|(title, factor)| match title {
                 Some(title) => format!("{} times with {title}", significant(*factor)),
@@ -392,7 +392,7 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<T
             .collect();
         (
             format!("Put the accelerator before {}", acceleration.origin.title),
-            format!("Measured, by the peak rate: {}.", list(&told)),
+            format!("Measured, by the peak rate: {}.", list(&factor_words)),
         )
     })
 }

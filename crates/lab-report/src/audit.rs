@@ -372,11 +372,14 @@ mod tests {
     fn an_open_load_is_checked_by_its_arrivals() {
         let result = touchstone_lab::sample::open();
         let outcomes = audit_outcomes(&result);
-        let of = |check: &str| -> Vec<Option<bool>> {
+        let outcomes_of = |check: &str| -> Vec<Option<bool>> {
             outcomes.iter().filter(|it| it.check == check).map(|it| it.holds).collect()
         };
-        assert_eq!(of("Arrivals"), [Some(true); 6], "{outcomes:#?}");
-        assert_eq!((of("Little\u{2019}s law"), of("Latencies")), (vec![None; 6], vec![None; 6]));
+        assert_eq!(outcomes_of("Arrivals"), [Some(true); 6], "{outcomes:#?}");
+        assert_eq!(
+            (outcomes_of("Little\u{2019}s law"), outcomes_of("Latencies")),
+            (vec![None; 6], vec![None; 6])
+        );
         let mut mix = result.systems[0].mixes[0].clone();
         let holds = |mix: &MixResult| arrivals(&result.suite, mix).holds;
         mix.arrivals.as_mut().unwrap().started = mix.latency.count - 1;

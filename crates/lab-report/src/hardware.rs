@@ -86,14 +86,17 @@ mod tests {
 
     #[test]
     fn cards_and_disks_say_what_is_not_told() {
-        let told = touchstone_lab::sample::hardware(MachineFacts::default());
+        let hardware = touchstone_lab::sample::hardware(MachineFacts::default());
         assert_eq!(
-            network_cards(&told),
+            network_cards(&hardware),
             "eth0 (PCI 8086:1572, driver i40e, 10,000 Mbit/s, full duplex, 2 receive queues, packets of \
              1,500 bytes)"
         );
-        assert_eq!(disks(&told), "nvme0n1 (Fast Disk 1TB, driver nvme, 1\u{a0}TiB, solid, scheduler none)");
-        let mut silent = told;
+        assert_eq!(
+            disks(&hardware),
+            "nvme0n1 (Fast Disk 1TB, driver nvme, 1\u{a0}TiB, solid, scheduler none)"
+        );
+        let mut silent = hardware;
         silent.network_cards[0].megabits_per_second = None;
         silent.disks[0].model = None;
         assert!(network_cards(&silent).contains("speed unknown"));
@@ -108,9 +111,9 @@ mod tests {
         assert_eq!(sponsor(&nothing), "not stated (touchstone bench --sponsor)");
         machine.same_host = true;
         assert_eq!(switch(&nothing, &machine), "none: load and server were on one machine");
-        let told = touchstone_lab::sample::disclosure();
+        let disclosure = touchstone_lab::sample::disclosure();
         assert_eq!(
-            (switch(&told, &machine).as_str(), sponsor(&told).as_str()),
+            (switch(&disclosure, &machine).as_str(), sponsor(&disclosure).as_str()),
             ("FastSwitch 2800, 10 Gbit/s", "Example Inc.")
         );
     }

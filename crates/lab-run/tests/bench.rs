@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use touchstone_lab::result::{ResultFile, RunStatus};
-use touchstone_lab_run::bench::{self, BenchError, Event, Finished, Observer, Options};
+use touchstone_lab_run::bench::{self, BenchError, BenchOutcome, Event, Observer, Options};
 
 /// The environment variable with the port of the small server; without it, this program is not a server.
 const PORT: &str = "TINY_SERVER_PORT";
@@ -135,12 +135,12 @@ impl Observer for Notes {
     }
 }
 
-fn run(options: Options, notes: &mut Notes) -> Result<Finished, BenchError> {
+fn run(options: Options, notes: &mut Notes) -> Result<BenchOutcome, BenchError> {
     bench::run(options, notes, &AtomicBool::new(false))
 }
 
 /// Runs with short mixes, and with longer ones if the machine is so busy that a mix has no counted request.
-fn run_until_counted(options: Options, notes: &mut Notes) -> Finished {
+fn run_until_counted(options: Options, notes: &mut Notes) -> BenchOutcome {
     const LENGTHS_MS: [u64; 3] = [900, 5_000, 30_000];
     let place = options.output.clone().unwrap();
     for length_ms in LENGTHS_MS {
@@ -160,7 +160,7 @@ fn run_until_counted(options: Options, notes: &mut Notes) -> Finished {
     unreachable!("the last one is returned")
 }
 
-fn read_back(finished: &Finished) -> ResultFile {
+fn read_back(finished: &BenchOutcome) -> ResultFile {
     let text = std::fs::read_to_string(finished.directory.join("result.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }

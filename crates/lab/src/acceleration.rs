@@ -4,7 +4,7 @@
 
 use crate::figures::{percent, significant};
 use crate::peaks::{peak, rate_is_the_servers};
-use crate::reference::{self, Printed};
+use crate::reference::{self, PrintedNumber};
 use crate::result::{MixResult, OriginResult, OriginUse, ResultFile, SystemResult};
 use crate::series::{self, Series};
 
@@ -31,13 +31,13 @@ pub struct Factors {
 /// The factors that report 004 prints for a kind of load: by rate and by throughput, for each of its
 /// accelerators.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reported {
+pub struct ReportedFactors {
     /// The accelerator's machine.
     pub machine: &'static str,
     /// By requests a second, as printed.
-    pub rate: Printed,
+    pub rate: PrintedNumber,
     /// By bits a second, as printed.
-    pub throughput: Printed,
+    pub throughput: PrintedNumber,
 }
 
 /// Every accelerated system of a result.
@@ -127,7 +127,7 @@ impl OriginUse {
 }
 
 /// What report 004 has for the same kind of load: its Table 5.
-pub fn reported(suite: &str) -> Vec<Reported> {
+pub fn reported(suite: &str) -> Vec<ReportedFactors> {
     let kind = match suite {
         "accelerator-static" => "Static Data",
         "accelerator-mixed" => "Mixed Data",
@@ -138,7 +138,7 @@ pub fn reported(suite: &str) -> Vec<Reported> {
         return Vec::new();
     };
     let of_machine = |machine| {
-        Some(Reported {
+        Some(ReportedFactors {
             machine,
             rate: table.figure(&format!("Requests/Second, {kind}"), machine)?,
             throughput: table.figure(&format!("Throughput (Mbits/s), {kind}"), machine)?,

@@ -84,12 +84,12 @@ pub fn compare(
     noise: Option<(&Side<'_>, &Side<'_>)>,
     seed: u64,
 ) -> Vec<Compared> {
-    let of = |figure: Figure| {
+    let compared = |figure: Figure| {
         let floor = noise.and_then(|(left, right)| paired::noise_floor(&pairs(left, right, figure), seed));
         let comparison = paired::compare(&pairs(first, second, figure), floor, seed)?;
         Some(Compared { first: first.label.clone(), second: second.label.clone(), figure, comparison })
     };
-    [Figure::Rate, Figure::ProcessorTime].into_iter().filter_map(of).collect()
+    [Figure::Rate, Figure::ProcessorTime].into_iter().filter_map(compared).collect()
 }
 
 /// Compares the systems of one result with each other, interface by interface; if there are more than

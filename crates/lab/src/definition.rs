@@ -43,7 +43,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// A value and its byte range in the text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Located<T> {
+pub struct LocatedValue<T> {
     /// The value.
     pub value: T,
     /// Its position in the text.
@@ -94,12 +94,12 @@ pub struct Table<'t> {
     name: String,
     at: Range<usize>,
     values: &'t DeTable<'t>,
-    asked: RefCell<Vec<&'static str>>,
+    read_keys: RefCell<Vec<&'static str>>,
 }
 
 impl<'t> Table<'t> {
     fn new(document: &'t Document<'t>, name: String, at: Range<usize>, values: &'t DeTable<'t>) -> Table<'t> {
-        Table { document, name, at, values, asked: RefCell::new(Vec::new()) }
+        Table { document, name, at, values, read_keys: RefCell::new(Vec::new()) }
     }
 
     /// An error at the table itself.
@@ -108,17 +108,17 @@ impl<'t> Table<'t> {
     }
 
     /// An error at a value of the table.
-    pub fn error_at<T>(&self, value: &Located<T>, message: impl Into<String>) -> DefinitionError {
+    pub fn error_at<T>(&self, value: &LocatedValue<T>, message: impl Into<String>) -> DefinitionError {
         self.document.error(value.at.clone(), message)
     }
 
     /// A text.
-    pub fn string(&self, key: &'static str) -> Result<Option<Located<String>>, DefinitionError> {
+    pub fn string(&self, key: &'static str) -> Result<Option<LocatedValue<String>>, DefinitionError> {
         self.read(key, "a text in quotes", |value| value.as_str().map(str::to_string))
     }
 
     /// A text that must be there and not be empty.
-    pub fn required_string(&self, key: &'static str) -> Result<Located<String>, DefinitionError> {
+    pub fn required_string(&self, key: &'static str) -> Result<LocatedValue<String>, DefinitionError> {
         let text = self.required(key, self.string(key)?)?;
         if text.value.trim().is_empty() {
             return Err(self.error_at(&text, format!("`{key}` must not be empty")));
@@ -127,7 +127,7 @@ impl<'t> Table<'t> {
     }
 
     /// `true` or `false`.
-    pub fn boolean(&self, key: &'static str) -> Result<Option<Located<bool>>, DefinitionError> {
+    pub fn boolean(&self, key: &'static str) -> Result<Option<LocatedValue<bool>>, DefinitionError> {
         self.read(key, "true or false", |value| value.as_bool())
     }
 
@@ -136,7 +136,7 @@ impl<'t> Table<'t> {
         &self,
         key: &'static str,
         limits: std::ops::RangeInclusive<u64>,
-    ) -> Result<Option<Located<u64>>, DefinitionError> {
+    ) -> Result<Option<LocatedValue<u64>>, DefinitionError> {
         let expected = format!("a whole number from {} to {}", limits.start(), limits.end());
         self.read(key, &expected, |value| {
             let integer = value.as_integer()?;
@@ -151,7 +151,7 @@ impl<'t> Table<'t> {
         &self,
         key: &'static str,
         limits: std::ops::RangeInclusive<f64>,
-    ) -> Result<Option<Located<f64>>, DefinitionError> {
+    ) -> Result<Option<LocatedValue<f64>>, DefinitionError> {
         let expected = format!("a number from {} to {}", limits.start(), limits.end());
         self.read(key, &expected, |value| number(value).filter(|number| limits.contains(number)))
     }
@@ -161,7 +161,7 @@ impl<'t> Table<'t> {
         &self,
         key: &'static str,
         limits: std::ops::RangeInclusive<f64>,
-    ) -> Result<Option<Located<Vec<f64>>>, DefinitionError> {
+    ) -> Result<Option<LocatedValue<Vec<f64>>>, DefinitionError> {
         let expected = format!("a list of numbers from {} to {}", limits.start(), limits.end());
         self.read(key, &expected, |value| {
             let numbers = value.as_array()?.iter();
@@ -170,7 +170,7 @@ impl<'t> Table<'t> {
     }
 
     /// A list of texts.
-    pub fn strings(&self, key: &'static str) -> Result<Option<Located<Vec<String>>>, DefinitionError> {
+    pub fn strings(&self, key: &'static str) -> Result<Option<LocatedValue<Vec<String>>>, DefinitionError> {
         self.read(key, "a list of texts", |value| {
             value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_string)).collect()
         })
@@ -215,23 +215,23 @@ impl<'t> Table<'t> {
     pub fn required<T>(
         &self,
         key: &'static str,
-        value: Option<Located<T>>,
-    ) -> Result<Located<T>, DefinitionError> {
+        value: Option<LocatedValue<T>>,
+    ) -> Result<LocatedValue<T>, DefinitionError> {
         value.ok_or_else(|| self.error(format!("{} needs `{key}`", self.in_words())))
     }
 
     /// Refuses every key that was not requested.
     pub fn finish(&self) -> Result<(), DefinitionError> {
-        let asked = self.asked.borrow();
+        let read_keys = self.read_keys.borrow();
         let first_unknown = self
             .values
             .keys()
-            .filter(|key| !asked.contains(&key.get_ref().as_ref()))
+            .filter(|key| !read_keys.contains(&key.get_ref().as_ref()))
             .min_by_key(|key| key.span().start);
         let Some(key) = first_unknown else { return Ok(()) };
-        let advice = match nearest(key.get_ref(), asked.iter().copied()) {
+        let advice = match nearest(key.get_ref(), read_keys.iter().copied()) {
             Some(known) => format!("did you mean `{known}`?"),
-            None => format!("known here: {}", asked.join(", ")),
+            None => format!("known here: {}", read_keys.join(", ")),
         };
         let message = format!("unknown key `{}` in {}; {advice}", key.get_ref(), self.in_words());
         Err(self.document.error(key.span(), message))
@@ -242,18 +242,18 @@ impl<'t> Table<'t> {
         key: &'static str,
         expected: &str,
         convert: impl FnOnce(&DeValue<'_>) -> Option<T>,
-    ) -> Result<Option<Located<T>>, DefinitionError> {
+    ) -> Result<Option<LocatedValue<T>>, DefinitionError> {
         let Some((at, value)) = self.find(key) else { return Ok(None) };
         match convert(value) {
-            Some(converted) => Ok(Some(Located { value: converted, at })),
+            Some(converted) => Ok(Some(LocatedValue { value: converted, at })),
             None => Err(self.wrong_type(key, at, expected, value)),
         }
     }
 
     fn find(&self, key: &'static str) -> Option<(Range<usize>, &'t DeValue<'t>)> {
-        let mut asked = self.asked.borrow_mut();
-        if !asked.contains(&key) {
-            asked.push(key);
+        let mut read_keys = self.read_keys.borrow_mut();
+        if !read_keys.contains(&key) {
+            read_keys.push(key);
         }
         self.values.get(key).map(|value| (value.span(), value.get_ref()))
     }

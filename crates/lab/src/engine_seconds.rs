@@ -30,7 +30,7 @@ pub fn of(
     let inside = |second: &Second| {
         second.start_s >= window_s.0 - 1e-6 && second.start_s + second.length_s <= window_s.1 + 1e-6
     };
-    let of = |second: Second| {
+    let engine_second = |second: Second| {
         let (from_s, to_s) = (second.start_s, second.start_s + second.length_s);
         let server_full = recording
             .server_cpus(from_s, to_s)
@@ -45,7 +45,7 @@ pub fn of(
             ..EngineSecond::default()
         }
     };
-    seconds.filter(inside).map(of).collect()
+    seconds.filter(inside).map(engine_second).collect()
 }
 
 #[cfg(test)]

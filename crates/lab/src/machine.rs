@@ -121,8 +121,8 @@ fn hypervisor(cpu_info: &str) -> Option<String> {
 }
 
 fn dmi(vendor: &str, product: &str) -> String {
-    let of = |name: &str| read(format!("/sys/class/dmi/id/{name}"));
-    format!("{} {}", of(vendor), of(product)).trim().to_string()
+    let dmi_text = |name: &str| read(format!("/sys/class/dmi/id/{name}"));
+    format!("{} {}", dmi_text(vendor), dmi_text(product)).trim().to_string()
 }
 
 #[cfg(test)]

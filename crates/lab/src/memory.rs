@@ -134,13 +134,13 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
             name => format!(", {name}"),
         };
         let change = row.times - 1.0;
-        let told = if change.abs() < 0.03 {
+        let difference = if change.abs() < 0.03 {
             format!("less than {} apart", percent(0.03))
         } else {
             format!("{} times as many", significant(row.times))
         };
         format!(
-            "{}{interface}: with {} at the peak {} requests/s, with {} {}: {told}.",
+            "{}{interface}: with {} at the peak {} requests/s, with {} {}: {difference}.",
             row.base.title,
             row.size,
             rate(row.peak.requests_per_second.median),

@@ -56,9 +56,9 @@ mod tests {
         let result = sample::open();
         let (carried, beyond) = highest_carried(&result.systems[1]);
         assert_eq!((carried.map(MixResult::load), beyond.map(MixResult::load)), (Some(2_000), Some(4_000)));
-        let said = sentences(&result.systems[1]);
+        let found = sentences(&result.systems[1]);
         assert_eq!(
-            said,
+            found,
             [
                 "nginx 1.22.1 carried 2,000 arrivals/s: from when they were due, answers took 1.00 ms on \
                  average, 99 % within 2.00 ms; a request took 24.0 µs of processor time.",

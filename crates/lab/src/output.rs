@@ -25,7 +25,7 @@ pub const RESULT_FILE: &str = "result.json";
 pub struct ResultDirectory {
     path: PathBuf,
     /// The directories that were made for it, the innermost first.
-    made: Vec<PathBuf>,
+    created_directories: Vec<PathBuf>,
 }
 
 /// One mix's latency histogram, with the system, run and mix that it belongs to.
@@ -47,7 +47,8 @@ impl ResultDirectory {
     pub fn create(path: &Path) -> Result<ResultDirectory, String> {
         let place = path.display();
         let missing = path.ancestors().filter(|ancestor| *ancestor != Path::new("") && !ancestor.exists());
-        let made: Vec<PathBuf> = missing.filter_map(|ancestor| std::path::absolute(ancestor).ok()).collect();
+        let created_directories: Vec<PathBuf> =
+            missing.filter_map(|ancestor| std::path::absolute(ancestor).ok()).collect();
         fs::create_dir_all(path)
             .map_err(|error| format!("the output directory {place} cannot be made: {error}"))?;
         // Servers get paths below it, and run in their own directories.
@@ -58,7 +59,7 @@ impl ResultDirectory {
         if entries.next().is_some() {
             return Err(format!("the output directory {place} is not empty; name another with --output"));
         }
-        let directory = ResultDirectory { path, made };
+        let directory = ResultDirectory { path, created_directories };
         write_atomically(&directory.path.join(".writable"), b"")
             .and_then(|()| fs::remove_file(directory.path.join(".writable")))
             .map_err(|error| format!("the output directory {place} cannot be written: {error}"))?;
@@ -117,7 +118,7 @@ impl ResultDirectory {
     pub fn remove_if_empty(&self) {
         // A directory is removed only if it is empty.
         let _ = fs::remove_dir(self.path.join("systems"));
-        for directory in &self.made {
+        for directory in &self.created_directories {
             let _ = fs::remove_dir(directory);
         }
     }

@@ -121,14 +121,14 @@ pub fn spice() -> ResultFile {
 }
 
 fn interface_mixes(interface: &str, rates: [f64; 3]) -> Vec<MixResult> {
-    let of = |(clients, rate)| MixResult {
+    let mix_at = |(clients, rate)| MixResult {
         interface: interface.into(),
         mean_body_bytes: 6250.0,
         bytes_per_second: rate * 6_500.0,
         megabits_per_second: rate * 6_500.0 * 8.0 / 1e6,
         ..mix(clients, rate)
     };
-    [1, 4, 16].into_iter().zip(rates).map(of).collect()
+    [1, 4, 16].into_iter().zip(rates).map(mix_at).collect()
 }
 
 fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {

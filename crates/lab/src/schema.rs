@@ -85,7 +85,7 @@ fn object_misfits(
 }
 
 fn has_type(schema: &Value, value: &Value) -> bool {
-    let of = |name: &str| match name {
+    let has_type = |name: &str| match name {
         "object" => value.is_object(),
         "array" => value.is_array(),
         "string" => value.is_string(),
@@ -96,8 +96,8 @@ fn has_type(schema: &Value, value: &Value) -> bool {
         other => panic!("the schema has the type {other}"),
     };
     match &schema["type"] {
-        Value::String(name) => of(name),
-        Value::Array(names) => names.iter().filter_map(Value::as_str).any(of),
+        Value::String(name) => has_type(name),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).any(has_type),
         other => panic!("the schema has the type {other}"),
     }
 }

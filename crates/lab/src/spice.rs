@@ -280,14 +280,14 @@ mod tests {
         let result = sample::spice();
         let rows = rows(&result);
         assert_eq!(rows, result.spice);
-        let of = |system: &str, interface: &str| {
+        let row_of = |system: &str, interface: &str| {
             rows.iter().find(|row| row.system == system && row.interface == interface)
         };
-        let base = of("touchstone", "static").unwrap();
+        let base = row_of("touchstone", "static").unwrap();
         assert_eq!((base.requests_per_second, base.clients), (60_000.0, 16));
         assert!(base.at_own_peak.is_none() && base.processor_cost.is_none());
 
-        let cgi = of("touchstone", "cgi").unwrap();
+        let cgi = row_of("touchstone", "cgi").unwrap();
         // The sample's program is at its peak with four clients, and slower with more.
         assert_eq!((cgi.requests_per_second, cgi.clients, cgi.latency_us), (1_200.0, 4, 4e6 / 1_200.0));
         let own = cgi.at_own_peak.as_ref().unwrap();
@@ -302,7 +302,7 @@ mod tests {
         let cost = cgi.processor_cost.as_ref().unwrap();
         assert_eq!((cost.cpu_us_per_request, cost.static_cpu_us_per_request), (960.0, 16.0));
         assert_eq!(cost.efficiency, 16.0 / 960.0);
-        assert!(of("nginx", "cgi").is_none());
+        assert!(row_of("nginx", "cgi").is_none());
     }
 
     #[test]

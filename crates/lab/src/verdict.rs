@@ -36,11 +36,15 @@ pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<PeakBottleneck> {
     if is_open(result) {
         return Vec::new();
     }
-    let of = |series: &Series<'_>| {
+    let peak_bottleneck = |series: &Series<'_>| {
         let (bottleneck, _) = bottleneck::of_series(series, raw)?;
         Some(PeakBottleneck { title: series.title.clone(), bottleneck })
     };
-    series::from_result(result).iter().filter(|series| !series.system.is_limit).filter_map(of).collect()
+    series::from_result(result)
+        .iter()
+        .filter(|series| !series.system.is_limit)
+        .filter_map(peak_bottleneck)
+        .collect()
 }
 
 /// The verdict, a sentence each, most important first. `raw` is its raw data; without it (empty), less is
@@ -269,9 +273,9 @@ mod tests {
         crate::derived::make(&mut result);
         assert!(result.systems.iter().all(|system| system.peaks.is_empty() && system.loads.len() == 3));
         assert!(result.systems[1].loads[2].complaints[0].starts_with("it was not carried: 30 %"));
-        let said = sentences(&result, &[]);
+        let found = sentences(&result, &[]);
         assert_eq!(
-            said[..2],
+            found[..2],
             [
                 "touchstone 0.1.0 seems to be ahead (indicative, from one run): its number of answers for \
                  the same processor time is 1.50 times nginx 1.22.1.",
@@ -279,9 +283,9 @@ mod tests {
                  times that of nginx 1.22.1 (24.0 µs)."
             ]
         );
-        assert!(said[2].starts_with("touchstone 0.1.0 carried 4,000 arrivals/s"), "{said:?}");
-        assert!(said[4].starts_with("nginx 1.22.1 did not carry 4,000 arrivals/s"), "{said:?}");
-        assert!(!said.iter().any(|line| line.contains("peaked") || line.contains("limit")), "{said:?}");
+        assert!(found[2].starts_with("touchstone 0.1.0 carried 4,000 arrivals/s"), "{found:?}");
+        assert!(found[4].starts_with("nginx 1.22.1 did not carry 4,000 arrivals/s"), "{found:?}");
+        assert!(!found.iter().any(|line| line.contains("peaked") || line.contains("limit")), "{found:?}");
     }
 
     #[test]
@@ -302,12 +306,12 @@ mod tests {
         for (system, factors) in [(0, [1.0, 1.01, 0.99]), (1, [1.0, 0.99, 1.02])] {
             let own = result.systems[system].mixes.clone();
             let run = |(run, factor): (u64, f64)| {
-                let of = move |mix: &MixResult| MixResult {
+                let repeated = move |mix: &MixResult| MixResult {
                     run,
                     requests_per_second: mix.requests_per_second * factor,
                     ..mix.clone()
                 };
-                own.iter().map(of).collect::<Vec<_>>()
+                own.iter().map(repeated).collect::<Vec<_>>()
             };
             result.systems[system].mixes = (1..).zip(factors).flat_map(run).collect();
         }

@@ -14,10 +14,10 @@ struct Warning<'a> {
 /// Each kind of warning once, in the order in which the kinds appear.
 pub fn each_once(warnings: &[String]) -> Vec<String> {
     let mut kinds: Vec<Vec<Warning<'_>>> = Vec::new();
-    for said in warnings.iter().map(|warning| Warning::of(warning)) {
-        match kinds.iter_mut().find(|alike| alike[0].kind == said.kind) {
-            Some(alike) => alike.push(said),
-            None => kinds.push(vec![said]),
+    for warning in warnings.iter().map(|warning| Warning::of(warning)) {
+        match kinds.iter_mut().find(|alike| alike[0].kind == warning.kind) {
+            Some(alike) => alike.push(warning),
+            None => kinds.push(vec![warning]),
         }
     }
     kinds.iter().map(|alike| together(alike)).collect()
@@ -64,17 +64,17 @@ fn together(alike: &[Warning<'_>]) -> String {
     if first.whom.is_empty() {
         return first.text.to_owned();
     }
-    let whom = |of: &[&Warning<'_>]| subjects(of.iter().map(|said| said.whom)).join("; ");
+    let whom = |of: &[&Warning<'_>]| subjects(of.iter().map(|warning| warning.whom)).join("; ");
     let (same, others): (Vec<&Warning<'_>>, Vec<&Warning<'_>>) =
-        alike.iter().partition(|said| said.text == first.text);
-    let mut told = format!("{}: {}", whom(&same), first.text);
+        alike.iter().partition(|warning| warning.text == first.text);
+    let mut text = format!("{}: {}", whom(&same), first.text);
     if !others.is_empty() {
-        if !told.ends_with('.') {
-            told.push('.');
+        if !text.ends_with('.') {
+            text.push('.');
         }
-        told.push_str(&format!(" The same with other figures: {}.", whom(&others)));
+        text.push_str(&format!(" The same with other figures: {}.", whom(&others)));
     }
-    told
+    text
 }
 
 /// Systems, each once: with the numbers of clients where several warnings are of one system.
@@ -169,12 +169,12 @@ mod tests {
         fn every_subject_is_still_named(
             warnings in proptest::collection::vec("[a-c]{1,2}, [0-9]{1,3} clients: [xy] [0-9]{1,3}", 0..12)
         ) {
-            let told = each_once(&warnings).join("\n");
+            let text = each_once(&warnings).join("\n");
             for warning in &warnings {
                 let (whom, _) = warning.split_once(": ").unwrap();
                 let (system, clients) = whom.split_once(", ").unwrap();
                 let number = clients.split(' ').next().unwrap();
-                prop_assert!(told.contains(system) && told.contains(number), "{told}");
+                prop_assert!(text.contains(system) && text.contains(number), "{text}");
             }
         }
 

@@ -39,7 +39,7 @@ pub struct InheritedSocket {
     pub bound: ListenAddress,
     /// The process that passed the socket keeps it open: connections in its queue are not lost when this
     /// server closes it.
-    pub lent: bool,
+    pub is_shared_with_processes: bool,
     /// The socket.
     pub socket: TcpListener,
 }
@@ -56,7 +56,12 @@ impl Inheritance {
         for socket in systemd::passed_sockets().map_err(StartError)? {
             let bound = bound_address(&socket)
                 .map_err(|error| StartError(format!("a socket of LISTEN_FDS cannot be used: {error}")))?;
-            inheritance.sockets.push(InheritedSocket { configured: None, bound, lent: true, socket });
+            inheritance.sockets.push(InheritedSocket {
+                configured: None,
+                bound,
+                is_shared_with_processes: true,
+                socket,
+            });
         }
         if let Some((predecessor, received)) = Predecessor::from_environment().map_err(StartError)? {
             inheritance.predecessor = Some(predecessor);
@@ -80,8 +85,14 @@ impl Inheritance {
             Kind::Tcp => {
                 let socket = TcpListener::from(descriptor);
                 if let Ok(bound) = bound_address(&socket) {
-                    let (configured, lent) = (passed.configured, passed.lent);
-                    self.sockets.push(InheritedSocket { configured, bound, lent, socket });
+                    let (configured, is_shared_with_processes) =
+                        (passed.configured, passed.is_shared_with_processes);
+                    self.sockets.push(InheritedSocket {
+                        configured,
+                        bound,
+                        is_shared_with_processes,
+                        socket,
+                    });
                 }
             }
             Kind::Http3 => {

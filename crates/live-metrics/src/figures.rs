@@ -104,15 +104,15 @@ mod tests {
         let text = include_str!("../../../packaging/grafana/touchstone-load.json");
         let dashboard: serde_json::Value = serde_json::from_str(text).expect("JSON");
         let panels = dashboard["panels"].as_array().expect("panels");
-        let asked: Vec<&str> = panels
+        let expressions: Vec<&str> = panels
             .iter()
             .flat_map(|panel| panel["targets"].as_array().expect("targets"))
             .map(|target| target["expr"].as_str().expect("an expression"))
             .collect();
         for metric in METRICS {
-            assert!(asked.iter().any(|expression| expression.contains(metric.name)), "{}", metric.name);
+            assert!(expressions.iter().any(|expression| expression.contains(metric.name)), "{}", metric.name);
         }
-        for expression in asked {
+        for expression in expressions {
             assert!(METRICS.iter().any(|metric| expression.contains(metric.name)), "{expression}");
         }
     }

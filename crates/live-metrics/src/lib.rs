@@ -12,4 +12,4 @@ mod sender;
 
 pub use figures::{Figures, METRICS, Metric};
 pub use post::Endpoint;
-pub use sender::{Destination, Sender, Sent};
+pub use sender::{DeliveryReport, Destination, Sender};

@@ -21,7 +21,7 @@ pub enum Destination {
 
 /// What became of the figures for one destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct DeliveryReport {
     /// Requests that were taken.
     pub taken: u64,
     /// Requests that were not.
@@ -49,7 +49,7 @@ impl Sender {
         progress: &Progress,
         clients: usize,
         work: impl FnOnce() -> T,
-    ) -> (T, Vec<Sent>) {
+    ) -> (T, Vec<DeliveryReport>) {
         let started = SystemTime::now();
         std::thread::scope(|scope| {
             let threads: Vec<(End<()>, _)> = self
@@ -58,12 +58,12 @@ impl Sender {
                 .map(|destination| {
                     let (end, ended) = channel::<()>();
                     let thread = scope.spawn(move || {
-                        let mut one = One {
+                        let mut one = DestinationSender {
                             sender: self,
                             destination,
                             started,
                             kept: Vec::new(),
-                            sent: Sent::default(),
+                            sent: DeliveryReport::default(),
                         };
                         let mut next = Instant::now() + self.each;
                         loop {
@@ -91,15 +91,15 @@ impl Sender {
 }
 
 /// What a thread sends to its destination.
-struct One<'a> {
+struct DestinationSender<'a> {
     sender: &'a Sender,
     destination: &'a Destination,
     started: SystemTime,
     kept: Vec<Figures>,
-    sent: Sent,
+    sent: DeliveryReport,
 }
 
-impl One<'_> {
+impl DestinationSender<'_> {
     fn send(&mut self, figures: Figures) {
         if self.kept.len() >= MAXIMUM_KEPT {
             self.kept.remove(0);

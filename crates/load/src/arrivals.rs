@@ -148,17 +148,17 @@ impl ArrivalQueue {
 
     /// Takes a due arrival and assigns it to an idle client. If all clients are busy, the arrival joins the
     /// backlog.
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Due {
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> ArrivalStep {
         if self.next.at_ns > now_ns {
-            return Due::Later;
+            return ArrivalStep::NotDue;
         }
         let arrival = self.next;
         self.advance();
         match self.idle.pop_front() {
-            Some(client) => Due::Start { client: client as usize, arrival },
+            Some(client) => ArrivalStep::Start { client: client as usize, arrival },
             None => {
                 self.backlog.push_back(arrival);
-                Due::Queued
+                ArrivalStep::Queued
             }
         }
     }
@@ -185,9 +185,9 @@ impl ArrivalQueue {
 
 /// The result of [`ArrivalQueue::take_due`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum ArrivalStep {
     /// No arrival is due.
-    Later,
+    NotDue,
     /// An arrival is due and waits for a client.
     Queued,
     /// An arrival is due and assigned to a client.
@@ -244,12 +244,12 @@ mod tests {
         let times = RateTimes::new(&stages, Arrivals::Constant, 0, 0, 1);
         let mut queue = ArrivalQueue::new(ArrivalTimes::Rate(times), 1_000, 1);
         let at = |at_ns| Arrival { at_ns, request: None };
-        assert_eq!(queue.take_due(999), Due::Later);
-        assert_eq!(queue.take_due(1_000), Due::Start { client: 0, arrival: at(1_000) });
+        assert_eq!(queue.take_due(999), ArrivalStep::NotDue);
+        assert_eq!(queue.take_due(1_000), ArrivalStep::Start { client: 0, arrival: at(1_000) });
         let late_ns = 250_001_000;
-        assert_eq!(queue.take_due(late_ns), Due::Queued);
-        assert_eq!(queue.take_due(late_ns), Due::Queued);
-        assert_eq!(queue.take_due(late_ns), Due::Later);
+        assert_eq!(queue.take_due(late_ns), ArrivalStep::Queued);
+        assert_eq!(queue.take_due(late_ns), ArrivalStep::Queued);
+        assert_eq!(queue.take_due(late_ns), ArrivalStep::NotDue);
         assert_eq!(queue.next_for(0), Some(at(100_001_000)));
         assert_eq!(queue.into_unstarted(500_001_000), [at(200_001_000), at(300_001_000), at(400_001_000)]);
     }

@@ -9,7 +9,7 @@
 //! The steps of a request are in [`crate::request_cycle`], the steps of a connection in [`crate::http1`] and,
 //! with TLS or HTTP/2, in [`crate::layered`].
 
-use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
+use crate::arrivals::{ArrivalQueue, ArrivalStep, ArrivalTimes};
 use crate::choice::WeightedChoice;
 use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns, timespec};
@@ -83,7 +83,7 @@ impl ThreadOutcome {
 
 /// The part of this thread's counts that is already in the shared counters.
 #[derive(Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishedCounts {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) bytes: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) sweep_ns: u64,
     /// The start of this thread on the monotonic clock; 0 before.
     started_ns: u64,
-    pub(crate) published: Published,
+    pub(crate) published: PublishedCounts,
     /// The index of the thread.
     pub(crate) thread: usize,
     /// The time of the next publication of its latencies.
@@ -207,7 +207,7 @@ impl<'a> Engine<'a> {
             housekeeping_ns: 0,
             sweep_ns: 0,
             started_ns: 0,
-            published: Published::default(),
+            published: PublishedCounts::default(),
             thread: share.thread,
             next_publish_ns: 0,
             window_start: None,
@@ -360,7 +360,7 @@ impl<'a> Engine<'a> {
             if let Some((due_ns, index)) = own {
                 self.on_timer(index, due_ns);
             } else if let LoadModel::Open(arrivals) = &mut self.load_model
-                && let Due::Start { client, arrival } = arrivals.take_due(self.now_ns)
+                && let ArrivalStep::Start { client, arrival } = arrivals.take_due(self.now_ns)
             {
                 self.begin_session(client, arrival, false);
             }

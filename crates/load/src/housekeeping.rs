@@ -2,7 +2,7 @@
 
 use crate::client::ClientState;
 use crate::clock::ThreadTime;
-use crate::engine::{Engine, Published};
+use crate::engine::{Engine, PublishedCounts};
 use crate::outcome::ErrorKind;
 use crate::recent_latency::PUBLISH_INTERVAL_NS;
 use crate::record::nanoseconds;
@@ -76,7 +76,7 @@ impl Engine<'_> {
 
     pub(crate) fn publish_progress(&mut self) {
         let progress = self.shared.progress;
-        let now = Published {
+        let now = PublishedCounts {
             requests: self.record.total_requests,
             errors: self.record.total_errors.total(),
             bytes: self.record.total_bytes,

@@ -1,7 +1,7 @@
 //! HTTP/1 without TLS, directly on the socket. This is the fastest path, and the one of most runs. A
 //! connection has one client, whose state is also that of the connection.
 
-use crate::answer::{AnswerAtClose, Malformed};
+use crate::answer::{AnswerAtClose, MalformedAnswer};
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -123,7 +123,7 @@ impl Engine<'_> {
                 }
                 Ok(None) if received < self.buffer.len() && !connection.peer_closed => return,
                 Ok(None) => {}
-                Err(Malformed) => return self.fail(owner, ErrorKind::Malformed),
+                Err(MalformedAnswer) => return self.fail(owner, ErrorKind::Malformed),
             }
         }
         if !self.connections[index].unfinished {

@@ -3,7 +3,7 @@
 //! Output is buffered on the connection and sent at the end of a turn, so that all requests of a turn on an
 //! HTTP/2 connection are sent in one write.
 
-use crate::answer::Malformed;
+use crate::answer::MalformedAnswer;
 use crate::client::{ClientState, Layers, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -397,7 +397,7 @@ impl Engine<'_> {
                 self.end_stream(owner, &answer);
             }
             Ok(None) => return ReceiveOutcome::Continue,
-            Err(Malformed) => self.fail(owner, ErrorKind::Malformed),
+            Err(MalformedAnswer) => self.fail(owner, ErrorKind::Malformed),
         }
         ReceiveOutcome::Done
     }

@@ -1,7 +1,7 @@
 //! Pipelining: several clients share a connection of HTTP/1.1. Each sends its request without waiting, and
 //! the answers arrive in the order of the requests (RFC 9112, section 9.3.2).
 
-use crate::answer::Malformed;
+use crate::answer::MalformedAnswer;
 use crate::client::Phase;
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ impl Engine<'_> {
                         return false;
                     }
                 }
-                Err(Malformed) => {
+                Err(MalformedAnswer) => {
                     self.fail(owner, ErrorKind::Malformed);
                     return false;
                 }

@@ -37,7 +37,7 @@ pub(crate) struct PreparedRequest {
     /// It may be sent again if it is unknown whether the server has processed it (RFC 9110, section 9.2.2).
     pub(crate) is_idempotent: bool,
     /// The conditions of a valid answer.
-    pub(crate) expected: Expected,
+    pub(crate) expected: AnswerConditions,
     /// The template of the request, if it varies.
     pub(crate) varying: Option<RequestTemplate>,
     /// The values to extract from the answer, and its assertions.
@@ -52,7 +52,7 @@ pub(crate) struct PreparedRequest {
 
 /// The conditions of a valid answer.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct AnswerConditions {
     /// The index into [`crate::Outcome::requests_by_class`].
     pub(crate) class: usize,
     pub(crate) status: Vec<RangeInclusive<u16>>,
@@ -60,7 +60,7 @@ pub(crate) struct Expected {
     pub(crate) body_sha256: Option<[u8; 32]>,
 }
 
-impl Expected {
+impl AnswerConditions {
     pub(crate) fn has_status(&self, status: u16) -> bool {
         match &self.status[..] {
             [] => (200..400).contains(&status),
@@ -70,7 +70,7 @@ impl Expected {
 }
 
 /// The template of a request that varies, and the step that is done with its answer.
-type Compiled = (Option<RequestTemplate>, Option<Step>);
+type CompiledRequest = (Option<RequestTemplate>, Option<Step>);
 
 /// Encodes all requests of the plan, and compiles the script of the sessions.
 pub(crate) fn prepare(plan: &Plan) -> Result<(Vec<PreparedRequest>, Script), PlanError> {
@@ -82,7 +82,7 @@ pub(crate) fn prepare(plan: &Plan) -> Result<(Vec<PreparedRequest>, Script), Pla
 }
 
 /// Compiles the script of the sessions, the templates and the steps; returns the first error.
-pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError> {
+pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<CompiledRequest>), PlanError> {
     let mut script = match &plan.script {
         Some(script) => Script::compile(script).map_err(|error| PlanError(error.0))?,
         None => Script::default(),
@@ -108,7 +108,7 @@ pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError>
 }
 
 /// Checks that every variable is set before it is used: by an earlier request of the session.
-fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<(), PlanError> {
+fn check_order(plan: &Plan, compiled: &[CompiledRequest], script: &Script) -> Result<(), PlanError> {
     for first in (0..compiled.len()).filter(|&first| plan.requests[first].weight > 0.0) {
         let mut known = std::collections::BTreeSet::new();
         for number in [first].into_iter().chain(plan.requests[first].then.iter().copied()) {
@@ -156,7 +156,7 @@ fn prepare_one(
         is_session: request.is_session,
         is_head: request.method == "HEAD",
         is_idempotent: Method::from_token(request.method.as_bytes()).is_idempotent(),
-        expected: Expected {
+        expected: AnswerConditions {
             class: request.class,
             status: match request.websocket {
                 Some(_) => vec![101..=101],

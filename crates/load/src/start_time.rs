@@ -57,7 +57,9 @@ mod tests {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| wait_for_start(start_ns, &go_on))).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
         });
-        assert!(started_ns.iter().all(|started_ns| started_ns.is_some_and(|started_ns| started_ns >= start_ns)));
+        assert!(
+            started_ns.iter().all(|started_ns| started_ns.is_some_and(|started_ns| started_ns >= start_ns))
+        );
     }
 
     #[test]

@@ -93,9 +93,9 @@ impl TlsConnection {
         let room = plaintext.len() + records * RECORD_OVERHEAD_BYTES;
         self.with_write_traffic(out, |traffic, out| {
             fill(out, room, |space| match traffic.encrypt(plaintext, space) {
-                Ok(count) => Filled::Bytes(count),
-                Err(EncryptError::InsufficientSize(error)) => Filled::Needs(error.required_size),
-                Err(_) => Filled::Failed,
+                Ok(count) => FillResult::Bytes(count),
+                Err(EncryptError::InsufficientSize(error)) => FillResult::Needs(error.required_size),
+                Err(_) => FillResult::Failed,
             })
         })
     }
@@ -106,9 +106,9 @@ impl TlsConnection {
             // An error is ignored, because the connection is about to be closed.
             let _ = self.with_write_traffic(out, |traffic, out| {
                 fill(out, RECORD_OVERHEAD_BYTES, |space| match traffic.queue_close_notify(space) {
-                    Ok(count) => Filled::Bytes(count),
-                    Err(EncryptError::InsufficientSize(error)) => Filled::Needs(error.required_size),
-                    Err(_) => Filled::Failed,
+                    Ok(count) => FillResult::Bytes(count),
+                    Err(EncryptError::InsufficientSize(error)) => FillResult::Needs(error.required_size),
+                    Err(_) => FillResult::Failed,
                 })
             });
         }
@@ -229,13 +229,13 @@ fn failure(error: rustls::Error) -> TlsFailure {
 
 fn encode(message: &mut EncodeTlsData<'_, ClientConnectionData>, out: &mut Vec<u8>) {
     fill(out, HANDSHAKE_ROOM_BYTES, |space| match message.encode(space) {
-        Ok(count) => Filled::Bytes(count),
-        Err(EncodeError::InsufficientSize(error)) => Filled::Needs(error.required_size),
-        Err(_) => Filled::Failed,
+        Ok(count) => FillResult::Bytes(count),
+        Err(EncodeError::InsufficientSize(error)) => FillResult::Needs(error.required_size),
+        Err(_) => FillResult::Failed,
     });
 }
 
-enum Filled {
+enum FillResult {
     Bytes(usize),
     Needs(usize),
     Failed,
@@ -243,16 +243,16 @@ enum Filled {
 
 /// Appends the output of `write` to `out`, with more space if it is needed; returns whether `write`
 /// succeeded.
-fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> Filled) -> bool {
+fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> FillResult) -> bool {
     let before = out.len();
     loop {
         out.resize(before + room, 0);
         match write(&mut out[before..]) {
-            Filled::Bytes(count) => {
+            FillResult::Bytes(count) => {
                 out.truncate(before + count);
                 return true;
             }
-            Filled::Needs(more) if more > room => room = more,
+            FillResult::Needs(more) if more > room => room = more,
             _ => {
                 out.truncate(before);
                 return false;

@@ -11,7 +11,7 @@ use crate::endpoints::EndpointAnswer;
 use crate::flows::{now_s, verified_claims};
 use crate::logout_table::LogoutRefusal;
 use crate::logout_token::{LONGEST_FORM, LogoutToken, in_form};
-use crate::rule::{Login, Refused};
+use crate::rule::{Login, LoginRefusal};
 
 impl Login {
     /// Takes a logout token for one of these logins, which have the same path and are of different clients.
@@ -21,7 +21,7 @@ impl Login {
         body: &mut Receiver,
     ) -> EndpointAnswer {
         if request.method() != Method::Post {
-            return Refused::usual(Answer::error(405).field("Allow", "POST"));
+            return LoginRefusal::usual(Answer::error(405).field("Allow", "POST"));
         }
         let token = match body.collect(LONGEST_FORM).await {
             Ok(form) => in_form(&form),
@@ -37,7 +37,7 @@ impl Login {
                 Ok(()) => {
                     login.client.counts.logout_token_received(login_counts::LogoutToken::Accepted);
                     let done = Answer::new(200).field("Cache-Control", "no-store");
-                    return Refused::usual(done);
+                    return LoginRefusal::usual(done);
                 }
                 Err((status, reason)) => answered = refused(status, reason),
             }
@@ -77,5 +77,5 @@ fn refused(status: u16, reason: &str) -> EndpointAnswer {
         .field("Content-Type", "application/json")
         .field("Cache-Control", "no-store")
         .part(BodyPart::Bytes(format!("{{\"error\":\"{error}\"}}\n").into()));
-    Refused { answer: Box::new(answer), problem: Some(format!("a logout token is refused: {reason}")) }
+    LoginRefusal { answer: Box::new(answer), problem: Some(format!("a logout token is refused: {reason}")) }
 }

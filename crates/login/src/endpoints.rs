@@ -9,14 +9,14 @@ use crate::callback;
 use crate::cookies;
 use crate::flows::{self, Code, Failure, GrantedTokens};
 use crate::pending_login::PendingLogin;
-use crate::provider::Discovered;
-use crate::rule::{Endpoint, Login, LoginRequest, Refused};
+use crate::provider::DiscoveredProvider;
+use crate::rule::{Endpoint, Login, LoginRefusal, LoginRequest};
 use crate::seal::random;
 use crate::session::Session;
 use touchstone_http::addresses::{form, is_local_path, parameter, with_parameters};
 
 /// An answer, with the message for the operator.
-pub type EndpointAnswer = Refused;
+pub type EndpointAnswer = LoginRefusal;
 
 impl Login {
     /// Answers a request for one of the login's own paths.
@@ -45,7 +45,7 @@ impl Login {
         let to = parameter(request.query.as_deref().unwrap_or_default(), "to");
         match to {
             Ok(to) => self.begin(to.unwrap_or_default().as_bytes(), login_request).await,
-            Err(_) => Refused::new(400, "'to' is given twice, or is not encoded text"),
+            Err(_) => LoginRefusal::new(400, "'to' is given twice, or is not encoded text"),
         }
     }
 
@@ -54,9 +54,9 @@ impl Login {
         &self,
         request: &Request,
         login_request: &LoginRequest<'_>,
-    ) -> Result<EndpointAnswer, Refused> {
+    ) -> Result<EndpointAnswer, LoginRefusal> {
         let query = request.query.as_deref().unwrap_or_default();
-        let callback_query = callback::read(query).map_err(|problem| Refused::new(400, problem))?;
+        let callback_query = callback::read(query).map_err(|problem| LoginRefusal::new(400, problem))?;
         let prefix = cookies::login_prefix(&self.name, login_request.is_https);
         let name = format!("{prefix}{}", PendingLogin::name_of(&callback_query.state));
         let removed = cookies::expire(
@@ -64,7 +64,7 @@ impl Login {
             |other| other == name.as_bytes(),
             login_request.is_https,
         );
-        let with_removal = |mut refused: Refused| {
+        let with_removal = |mut refused: LoginRefusal| {
             refused.answer.fields.extend_from_slice(&removed);
             refused
         };
@@ -79,8 +79,8 @@ impl Login {
         name: &str,
         state: &str,
         login_request: &LoginRequest<'_>,
-    ) -> Result<PendingLogin, Refused> {
-        let refused = |problem: &str| Refused::new(400, problem);
+    ) -> Result<PendingLogin, LoginRefusal> {
+        let refused = |problem: &str| LoginRefusal::new(400, problem);
         let sealed = cookies::value(login_request.cookies(), name.as_bytes())
             .ok_or_else(|| refused("this browser has not started the login, or started it too long ago"))?;
         let contents = self.keys.open(sealed, &self.purpose("login", login_request));
@@ -102,28 +102,33 @@ impl Login {
         callback_query: callback::Callback,
         pending: PendingLogin,
         login_request: &LoginRequest<'_>,
-    ) -> Result<EndpointAnswer, Refused> {
+    ) -> Result<EndpointAnswer, LoginRefusal> {
         let discovered = self
             .provider
             .wait_until_discovered(self.config.timeout)
             .await
-            .ok_or_else(Refused::unavailable)?;
+            .ok_or_else(LoginRefusal::unavailable)?;
         // RFC 9207 section 2.4: the answer of another provider.
         match &callback_query.issuer {
             Some(issuer) if *issuer != self.config.issuer => {
-                return Err(Refused::new(400, "the callback is from another provider"));
+                return Err(LoginRefusal::new(400, "the callback is from another provider"));
             }
             None if discovered.metadata.names_itself => {
-                return Err(Refused::new(400, "the callback does not name the provider"));
+                return Err(LoginRefusal::new(400, "the callback does not name the provider"));
             }
             _ => {}
         }
         let code = match callback_query.outcome {
             Ok(code) => code,
             Err(error) if error == "access_denied" => {
-                return Err(Refused::new(403, "the provider or the user refused the login: access_denied"));
+                return Err(LoginRefusal::new(
+                    403,
+                    "the provider or the user refused the login: access_denied",
+                ));
             }
-            Err(error) => return Err(Refused::new(502, format!("the provider refused the login: {error}"))),
+            Err(error) => {
+                return Err(LoginRefusal::new(502, format!("the provider refused the login: {error}")));
+            }
         };
         let code = Code {
             code,
@@ -138,19 +143,19 @@ impl Login {
                 Failure::Late => 504,
                 Failure::Busy => 503,
             };
-            Refused::new(status, failure.text())
+            LoginRefusal::new(status, failure.text())
         })?;
         let session = self.session(granted, &discovered, login_request.now_s)?;
         let mut answer =
             Answer::redirect(303, pending.return_to.as_bytes()).field("Cache-Control", "no-store");
         answer.fields.extend(self.sealed(&session, login_request)?);
-        Ok(Refused::usual(answer))
+        Ok(LoginRefusal::usual(answer))
     }
 
     async fn exchange(
         &self,
         code: Code,
-        discovered: &std::sync::Arc<Discovered>,
+        discovered: &std::sync::Arc<DiscoveredProvider>,
     ) -> Result<GrantedTokens, Failure> {
         let (client, discovered) = (self.client.clone(), discovered.clone());
         let job = self.provider.run(move |http| flows::with_code(http, client, discovered, code));
@@ -164,10 +169,10 @@ impl Login {
     fn session(
         &self,
         granted: GrantedTokens,
-        discovered: &Discovered,
+        discovered: &DiscoveredProvider,
         now_s: u64,
-    ) -> Result<Session, Refused> {
-        let id = random().ok_or_else(|| Refused::new(500, "the system has no random numbers"))?;
+    ) -> Result<Session, LoginRefusal> {
+        let id = random().ok_or_else(|| LoginRefusal::new(500, "the system has no random numbers"))?;
         Ok(Session {
             id,
             began_s: now_s,
@@ -182,16 +187,19 @@ impl Login {
     /// Ends the session, here and at the provider. A page of another site cannot do so: for a link from there
     /// a question is shown, a form from there is refused.
     fn sign_out(&self, request: &Request, login_request: &LoginRequest<'_>) -> EndpointAnswer {
-        let of = |name: &str| request.received.values(name).next();
-        let fields =
-            BrowserFields { fetch_site: of("sec-fetch-site"), origin: of("origin"), ..Default::default() };
+        let field = |name: &str| request.received.values(name).next();
+        let fields = BrowserFields {
+            fetch_site: field("sec-fetch-site"),
+            origin: field("origin"),
+            ..Default::default()
+        };
         let is_get = request.method() == Method::Get;
         match fields.cause(&login_request.origin()) {
             Cause::Own => {}
             // Every browser identifies a form of another site in its fields.
             Cause::Unknown if !is_get => {}
             Cause::Other if !is_get => {
-                return Refused::new(403, "a page of another site tried to sign a user out");
+                return LoginRefusal::new(403, "a page of another site tried to sign a user out");
             }
             Cause::Other | Cause::Unknown => return page(QUESTION),
         }
@@ -239,14 +247,14 @@ fn page(body: &str) -> EndpointAnswer {
         .field("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
         .field("X-Frame-Options", "DENY")
         .part(BodyPart::Bytes(text.into()));
-    Refused::usual(answer)
+    LoginRefusal::usual(answer)
 }
 
 fn to(address: &str) -> EndpointAnswer {
     let answer = Answer::redirect(303, address.as_bytes()).field("Cache-Control", "no-store");
-    Refused::usual(answer)
+    LoginRefusal::usual(answer)
 }
 
 fn not_allowed(methods: &str) -> EndpointAnswer {
-    Refused::usual(Answer::error(405).field("Allow", methods))
+    LoginRefusal::usual(Answer::error(405).field("Allow", methods))
 }

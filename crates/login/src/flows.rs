@@ -16,8 +16,8 @@ use touchstone_client::HttpClient;
 use touchstone_config::ClientAuthentication;
 use touchstone_handler::login_counts::Counts;
 
-use crate::provider::Discovered;
-use crate::tokens::{self, Expected, TokenAnswer};
+use crate::provider::DiscoveredProvider;
+use crate::tokens::{self, ExpectedClaims, TokenAnswer};
 use touchstone_http::addresses::{encoded, form};
 
 /// The data of this site as a client of the provider.
@@ -84,7 +84,7 @@ pub fn now_s() -> u64 {
 pub async fn with_code(
     http: HttpClient,
     client: Arc<Client>,
-    discovered: Arc<Discovered>,
+    discovered: Arc<DiscoveredProvider>,
     code: Code,
 ) -> Result<GrantedTokens, Failure> {
     let work = async {
@@ -113,7 +113,7 @@ pub async fn with_code(
 pub async fn with_refresh_token(
     http: HttpClient,
     client: Arc<Client>,
-    discovered: Arc<Discovered>,
+    discovered: Arc<DiscoveredProvider>,
     refresh_token: String,
     old_claims: Claims,
 ) -> Result<GrantedTokens, Failure> {
@@ -145,7 +145,7 @@ fn pair((name, value): (&String, &serde_json::Value)) -> (String, serde_json::Va
 async fn request_tokens(
     http: &HttpClient,
     client: &Client,
-    discovered: &Discovered,
+    discovered: &DiscoveredProvider,
     parameters: &[(&str, &str)],
 ) -> Result<TokenAnswer, Failure> {
     let request = token_request(client, discovered, parameters).map_err(Failure::Broken)?;
@@ -165,7 +165,7 @@ async fn request_tokens(
 /// A request for tokens, with the client's authentication (RFC 6749 section 2.3.1).
 fn token_request(
     client: &Client,
-    discovered: &Discovered,
+    discovered: &DiscoveredProvider,
     parameters: &[(&str, &str)],
 ) -> Result<Request<Full<Bytes>>, String> {
     let mut parameters = parameters.to_vec();
@@ -191,7 +191,7 @@ fn token_request(
 /// The claims of a token of the provider for this client. New keys are fetched if none fits.
 pub async fn verified_claims(
     client: &Client,
-    discovered: &Discovered,
+    discovered: &DiscoveredProvider,
     token: &[u8],
 ) -> Result<Claims, TokenRejection> {
     let keys = discovered.keys.keys();
@@ -210,7 +210,7 @@ pub async fn verified_claims(
 /// The claims of an ID token that is right.
 async fn verified(
     client: &Client,
-    discovered: &Discovered,
+    discovered: &DiscoveredProvider,
     id_token: &str,
     nonce: Option<&str>,
     subject: Option<&str>,
@@ -225,7 +225,7 @@ async fn verified(
         Failure::Broken(format!("the ID token is not accepted: {reason}"))
     })?;
     let expected =
-        Expected { client_id: &client.id, nonce, subject, now_s: now_s(), leeway_s: client.leeway_s };
+        ExpectedClaims { client_id: &client.id, nonce, subject, now_s: now_s(), leeway_s: client.leeway_s };
     tokens::check_claims(&claims, &expected).map_err(|reason| Failure::Broken(reason.to_string()))?;
     Ok(claims)
 }
@@ -233,7 +233,7 @@ async fn verified(
 async fn with_user_information(
     http: &HttpClient,
     client: &Client,
-    discovered: &Discovered,
+    discovered: &DiscoveredProvider,
     answer: &TokenAnswer,
     mut claims: Claims,
 ) -> Result<Claims, Failure> {

@@ -56,7 +56,7 @@ mod tokens;
 
 pub use cookies::is_own_cookie;
 pub use endpoints::EndpointAnswer;
-pub use rule::{Endpoint, Login, OpenSession, Refused, SignedInRequest};
+pub use rule::{Endpoint, Login, LoginRefusal, OpenSession, SignedInRequest};
 pub use shared::LoginShared;
 
 /// Reads bytes as each kind of input from outside, for fuzzing: a `Cookie` field, a sealed text, the contents

@@ -42,19 +42,19 @@ pub struct LogoutTable {
     is_used: AtomicBool,
     /// How long a session may last.
     longest_s: AtomicU64,
-    noted: RwLock<Noted>,
+    noted: RwLock<LogoutNotes>,
 }
 
 #[derive(Default)]
-struct Noted {
+struct LogoutNotes {
     /// When each session or user was ended, and until when that is noted.
-    ended: HashMap<Name, Ended>,
+    ended: HashMap<Name, LogoutEntry>,
     /// The tokens that were received, and when they expire.
     tokens: HashMap<Name, u64>,
 }
 
 #[derive(Clone, Copy)]
-struct Ended {
+struct LogoutEntry {
     at_s: u64,
     until_s: u64,
 }
@@ -95,7 +95,7 @@ impl LogoutTable {
         }
         let until_s = now_s.saturating_add(self.longest_s.load(Ordering::Relaxed));
         noted.tokens.insert(token_name, token.until_s);
-        noted.ended.insert(name, Ended { at_s: now_s, until_s });
+        noted.ended.insert(name, LogoutEntry { at_s: now_s, until_s });
         self.is_used.store(true, Ordering::Relaxed);
         Ok(())
     }

@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 256;
 const MOST_AT_A_TIME: usize = 32;
 
 /// The metadata and keys of a provider.
-pub struct Discovered {
+pub struct DiscoveredProvider {
     /// Its metadata.
     pub metadata: Metadata,
     /// Its keys.
@@ -42,7 +42,7 @@ type Job = Box<dyn FnOnce(HttpClient) -> Pin<Box<dyn Future<Output = ()>>> + Sen
 
 /// A provider. Its thread ends with it.
 pub struct Provider {
-    discovered: watch::Receiver<Option<Arc<Discovered>>>,
+    discovered: watch::Receiver<Option<Arc<DiscoveredProvider>>>,
     jobs: mpsc::Sender<Job>,
     /// The questions about sessions of this issuer. Providers with other settings have the same.
     pub renewals: Arc<RenewalTable>,
@@ -96,12 +96,12 @@ impl Provider {
     }
 
     /// The metadata and keys; `None`: they have not been fetched yet.
-    pub fn discovered(&self) -> Option<Arc<Discovered>> {
+    pub fn discovered(&self) -> Option<Arc<DiscoveredProvider>> {
         self.discovered.borrow().clone()
     }
 
     /// The same, after a short wait if it is being fetched.
-    pub async fn wait_until_discovered(&self, patience: Duration) -> Option<Arc<Discovered>> {
+    pub async fn wait_until_discovered(&self, patience: Duration) -> Option<Arc<DiscoveredProvider>> {
         let mut discovered = self.discovered.clone();
         let found = tokio::time::timeout(patience, discovered.wait_for(Option::is_some)).await;
         found.ok()?.ok()?.clone()
@@ -132,7 +132,7 @@ impl Provider {
 async fn work(
     settings: &ProviderSettings,
     client: HttpClient,
-    publish: &watch::Sender<Option<Arc<Discovered>>>,
+    publish: &watch::Sender<Option<Arc<DiscoveredProvider>>>,
     mut queue: mpsc::Receiver<Job>,
     report: &Report,
 ) {
@@ -190,7 +190,7 @@ async fn fetch(
     client: &HttpClient,
     keys: &mut Option<(String, Arc<KeySource>)>,
     report: &Report,
-) -> Result<Discovered, String> {
+) -> Result<DiscoveredProvider, String> {
     let address = Metadata::address(&settings.issuer);
     let text = client.get(&address).await.map_err(|problem| match problem.starts_with(&address) {
         true => problem,
@@ -207,5 +207,5 @@ async fn fetch(
             source
         }
     };
-    Ok(Discovered { metadata, keys: source })
+    Ok(DiscoveredProvider { metadata, keys: source })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use touchstone_handler::login_counts;
 
 use crate::flows::{self, Client, Failure, now_s};
-use crate::provider::{Discovered, Provider};
+use crate::provider::{DiscoveredProvider, Provider};
 use crate::renewal_table::Renewal;
 use crate::session::Session;
 
@@ -36,7 +36,7 @@ pub async fn renew(
 async fn query(
     http: touchstone_client::HttpClient,
     client: Arc<Client>,
-    discovered: Arc<Discovered>,
+    discovered: Arc<DiscoveredProvider>,
     session: Session,
     report: &touchstone_access::Report,
 ) -> Renewal {

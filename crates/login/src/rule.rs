@@ -24,7 +24,7 @@ use crate::cookies;
 use crate::flows::{Client, now_s};
 use crate::logout_table::SessionNames;
 use crate::pending_login::{LIFETIME_S, MOST_AT_A_TIME, PendingLogin};
-use crate::provider::{Discovered, Provider, ProviderSettings};
+use crate::provider::{DiscoveredProvider, Provider, ProviderSettings};
 use crate::renewal;
 use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
@@ -74,7 +74,7 @@ pub struct SignedInRequest {
 }
 
 /// A request that does not pass.
-pub struct Refused {
+pub struct LoginRefusal {
     /// The answer.
     pub answer: Box<Answer>,
     /// The message for the operator, without secrets.
@@ -102,33 +102,33 @@ pub(crate) struct LoginRequest<'r> {
     pub now_s: u64,
 }
 
-impl Refused {
-    pub(crate) fn new(status: u16, problem: impl Into<String>) -> Refused {
+impl LoginRefusal {
+    pub(crate) fn new(status: u16, problem: impl Into<String>) -> LoginRefusal {
         let answer = Answer::error(status).field("Cache-Control", "no-store");
-        Refused { answer: Box::new(answer), problem: Some(problem.into()) }
+        LoginRefusal { answer: Box::new(answer), problem: Some(problem.into()) }
     }
 
     /// An answer without a message for the operator.
-    pub(crate) fn usual(answer: Answer) -> Refused {
-        Refused { answer: Box::new(answer), problem: None }
+    pub(crate) fn usual(answer: Answer) -> LoginRefusal {
+        LoginRefusal { answer: Box::new(answer), problem: None }
     }
 
-    pub(crate) fn unavailable() -> Refused {
-        let refused = Refused::new(503, "the provider's metadata have not been fetched yet");
-        Refused { answer: Box::new(refused.answer.field("Retry-After", "5")), ..refused }
+    pub(crate) fn unavailable() -> LoginRefusal {
+        let refused = LoginRefusal::new(503, "the provider's metadata have not been fetched yet");
+        LoginRefusal { answer: Box::new(refused.answer.field("Retry-After", "5")), ..refused }
     }
 }
 
 impl LoginRequest<'_> {
     /// Reads a request; the error is the answer where no login is possible.
-    pub(crate) fn read(request: &Request) -> Result<LoginRequest<'_>, Refused> {
+    pub(crate) fn read(request: &Request) -> Result<LoginRequest<'_>, LoginRefusal> {
         let host = request.host.as_deref().and_then(|host| std::str::from_utf8(host).ok());
         let Some(host) = host.filter(|host| !host.is_empty()) else {
-            return Err(Refused::new(400, "a request without a host cannot have a session"));
+            return Err(LoginRefusal::new(400, "a request without a host cannot have a session"));
         };
         let is_https = request.is_https();
         if !is_https && !is_this_machine(host) {
-            return Err(Refused::new(
+            return Err(LoginRefusal::new(
                 403,
                 "a login works over HTTPS only: browsers would send the cookie of the session unencrypted; a \
                  proxy that ends TLS is named in 'proxies.trusted', and sends X-Forwarded-Proto",
@@ -238,7 +238,7 @@ impl Login {
 
     /// Checks whether a request has a session that satisfies the rules. Queries the provider, if it is time
     /// to do so, whether the session continues.
-    pub async fn check(&self, request: &Request) -> Result<SignedInRequest, Refused> {
+    pub async fn check(&self, request: &Request) -> Result<SignedInRequest, LoginRefusal> {
         let login_request = LoginRequest::read(request)?;
         let carried = request.session.clone().and_then(|session| session.downcast::<OpenSession>().ok());
         let carried =
@@ -279,12 +279,12 @@ impl Login {
         self.passed(open, Vec::new())
     }
 
-    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<SignedInRequest, Refused> {
+    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<SignedInRequest, LoginRefusal> {
         match &open.identity {
             Ok(identity) => Ok(SignedInRequest { identity: identity.clone(), session: open, cookies }),
-            Err(TokenRejection::Insufficient) => Err(Refused::usual(forbidden())),
-            Err(TokenRejection::Invalid(reason)) => Err(Refused::new(403, *reason)),
-            Err(TokenRejection::UnknownKey) => Err(Refused::new(403, "the session has no key")),
+            Err(TokenRejection::Insufficient) => Err(LoginRefusal::usual(forbidden())),
+            Err(TokenRejection::Invalid(reason)) => Err(LoginRefusal::new(403, *reason)),
+            Err(TokenRejection::UnknownKey) => Err(LoginRefusal::new(403, "the session has no key")),
         }
     }
 
@@ -353,7 +353,7 @@ impl Login {
         &self,
         session: &Session,
         login_request: &LoginRequest<'_>,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, LoginRefusal> {
         let name = cookies::session_name(&self.name, login_request.is_https);
         let purpose = self.purpose("session", login_request);
         let lines = |session: &Session| {
@@ -363,7 +363,7 @@ impl Login {
         // Without the ID token, the provider requests a confirmation of the user before the logout.
         let shorter = || Session { id_token: String::new(), ..session.clone() };
         lines(session).or_else(|| lines(&shorter())).ok_or_else(|| {
-            Refused::new(
+            LoginRefusal::new(
                 502,
                 format!(
                     "the session is too long for cookies, which hold about {} bytes: request fewer scopes, \
@@ -380,32 +380,32 @@ impl Login {
     }
 
     /// The answer to a request without a session: a browser that loads a page is sent to the provider.
-    async fn without_session(&self, request: &Request, login_request: &LoginRequest<'_>) -> Refused {
-        let of = |name: &str| request.received.values(name).next();
+    async fn without_session(&self, request: &Request, login_request: &LoginRequest<'_>) -> LoginRefusal {
+        let field = |name: &str| request.received.values(name).next();
         let fields = BrowserFields {
-            fetch_mode: of("sec-fetch-mode"),
-            accept: of("accept"),
-            requested_with: of("x-requested-with"),
+            fetch_mode: field("sec-fetch-mode"),
+            accept: field("accept"),
+            requested_with: field("x-requested-with"),
             ..Default::default()
         };
         if request.method() != Method::Get || request.depth > 0 || !fields.is_navigation() {
             let answer = Answer::error(401)
                 .field("WWW-Authenticate", "Cookie realm=\"Restricted\"")
                 .field("Cache-Control", "no-store");
-            return Refused::usual(answer);
+            return LoginRefusal::usual(answer);
         }
         self.begin(&request.path_and_query(), login_request).await
     }
 
     /// Sends a browser to the provider.
-    pub(crate) async fn begin(&self, return_to: &[u8], login_request: &LoginRequest<'_>) -> Refused {
+    pub(crate) async fn begin(&self, return_to: &[u8], login_request: &LoginRequest<'_>) -> LoginRefusal {
         let Some(discovered) = self.provider.wait_until_discovered(self.config.timeout).await else {
             self.client.counts.refused(503);
-            return Refused::unavailable();
+            return LoginRefusal::unavailable();
         };
         let pending = PendingLogin::new(return_to, login_request.now_s);
         let Some(sealed) = self.keys.seal(&pending.encode(), &self.purpose("login", login_request)) else {
-            return Refused::new(500, "the system has no random numbers");
+            return LoginRefusal::new(500, "the system has no random numbers");
         };
         let prefix = cookies::login_prefix(&self.name, login_request.is_https);
         let is_pending = |name: &&[u8]| name.starts_with(prefix.as_bytes());
@@ -425,13 +425,13 @@ impl Login {
         let name = format!("{prefix}{}", PendingLogin::name_of(&pending.state));
         let line = cookies::set_line(&name, &sealed, Some(LIFETIME_S), login_request.is_https);
         answer.fields.extend_from_slice(line.as_bytes());
-        Refused::usual(answer)
+        LoginRefusal::usual(answer)
     }
 
     /// Where a browser signs in (OpenID Connect Core 1.0 section 3.1.2.1).
     fn authorization_address(
         &self,
-        discovered: &Discovered,
+        discovered: &DiscoveredProvider,
         pending: &PendingLogin,
         login_request: &LoginRequest<'_>,
     ) -> String {
@@ -457,7 +457,7 @@ impl Login {
     }
 
     /// Whether the ID token is kept in the session.
-    pub(crate) fn keeps_id_token(&self, discovered: &Discovered) -> bool {
+    pub(crate) fn keeps_id_token(&self, discovered: &DiscoveredProvider) -> bool {
         discovered.metadata.end_session_endpoint.is_some() && !self.config.sign_out.is_empty()
     }
 

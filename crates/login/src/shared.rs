@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use touchstone_access::Report;
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::SharedByName;
 
 use crate::logout_table::LogoutTable;
 use crate::provider::{Provider, ProviderSettings};
@@ -13,11 +13,11 @@ use crate::seal::{SealingKeys, random_text};
 /// The providers of a server, and the key of its cookies.
 #[derive(Default)]
 pub struct LoginShared {
-    providers: Named<ProviderSettings, Provider>,
+    providers: SharedByName<ProviderSettings, Provider>,
     /// By issuer: a reload may change the other settings of a provider while a session is renewed.
-    renewals: Named<String, RenewalTable>,
+    renewals: SharedByName<String, RenewalTable>,
     /// The same is true of sessions that the issuer has ended.
-    logouts: Named<String, LogoutTable>,
+    logouts: SharedByName<String, LogoutTable>,
     keys: OnceLock<Arc<SealingKeys>>,
 }
 

@@ -56,7 +56,7 @@ impl TokenAnswer {
 }
 
 /// The expected contents of an ID token.
-pub struct Expected<'e> {
+pub struct ExpectedClaims<'e> {
     /// The client.
     pub client_id: &'e str,
     /// The nonce of the login; `None`: the token is not from a login (section 12.2).
@@ -70,7 +70,7 @@ pub struct Expected<'e> {
 }
 
 /// Checks the claims of a token whose signature, issuer, audience and times have been verified.
-pub fn check_claims(claims: &Claims, expected: &Expected<'_>) -> Result<(), WrongToken> {
+pub fn check_claims(claims: &Claims, expected: &ExpectedClaims<'_>) -> Result<(), WrongToken> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     let audiences = match claims.get("aud") {
         Some(Value::Array(audiences)) => audiences.len(),
@@ -141,7 +141,7 @@ mod tests {
     fn an_id_token_is_for_this_client_and_login() {
         let right = json!({ "sub": "alice", "aud": "site", "iat": 1000, "nonce": "n" });
         let expected =
-            Expected { client_id: "site", nonce: Some("n"), subject: None, now_s: 1000, leeway_s: 30 };
+            ExpectedClaims { client_id: "site", nonce: Some("n"), subject: None, now_s: 1000, leeway_s: 30 };
         let check = |changes: Value| {
             let mut claims = right.as_object().cloned().unwrap();
             claims.extend(changes.as_object().cloned().unwrap());
@@ -166,7 +166,7 @@ mod tests {
         ] {
             assert!(check(wrong.clone()).is_err(), "{wrong}");
         }
-        let renewed = Expected { nonce: None, subject: Some("bob"), ..expected };
+        let renewed = ExpectedClaims { nonce: None, subject: Some("bob"), ..expected };
         assert!(check_claims(right.as_object().unwrap(), &renewed).is_err());
     }
 

@@ -105,12 +105,12 @@ pub enum RequestEnd {
     /// The answer is incomplete, or the plug-in requests that the connection be closed.
     Close,
     /// Another part of the server answers.
-    Delegated(Delegated),
+    Delegated(DelegatedRequest),
 }
 
 /// A request that obj.conf passes to another part of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delegated {
+pub struct DelegatedRequest {
     /// The part that answers.
     pub to: Delegate,
     /// The file on the disk.
@@ -121,7 +121,7 @@ pub struct Delegated {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Delegated {
+impl DelegatedRequest {
     /// The fields as lines with their CRLF; invalid ones are left out.
     pub fn field_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();

@@ -284,7 +284,7 @@ impl Condition {
         client_name: ClientName,
     ) -> Vec<Vec<u8>> {
         use crate::abi::{ATTRIBUTE_CHUNKED, ATTRIBUTE_INTERNAL, ATTRIBUTE_KEEP_ALIVE, ATTRIBUTE_RESTARTED};
-        let of =
+        let value_in =
             |block: *const Pblock, name: &[u8]| vec![pblock::find(block, name).unwrap_or_default().to_vec()];
         let flag = |is_so: bool| {
             let words: [&[u8]; 4] =
@@ -293,16 +293,17 @@ impl Condition {
         };
         let attribute = |bit| flag((*request).rq_attr & bit != 0);
         match self {
-            Condition::Header(name) => of((*request).headers, name),
-            Condition::Variable(name) => of((*request).vars, name),
-            Condition::Requested(name) => of((*request).reqpb, name),
+            Condition::Header(name) => value_in((*request).headers, name),
+            Condition::Variable(name) => value_in((*request).vars, name),
+            Condition::Requested(name) => value_in((*request).reqpb, name),
             Condition::Client(b"dns") => {
                 let name = client_name(session, 0);
                 vec![crate::memory::bytes(name).to_vec()]
             }
-            Condition::Client(name) => of((*session).client, name),
+            Condition::Client(name) => value_in((*session).client, name),
             Condition::Answer(name) => {
-                let mut value = of((*request).srvhdrs, if *name == b"clf-status" { b"status" } else { name });
+                let mut value =
+                    value_in((*request).srvhdrs, if *name == b"clf-status" { b"status" } else { name });
                 match *name {
                     b"clf-status" => value[0].truncate(3),
                     b"status" => value[0] = value[0].get(4..).unwrap_or_default().to_vec(),

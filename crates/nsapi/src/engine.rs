@@ -695,15 +695,15 @@ fn types_that_no_file_has<'a>(
     types: &ContentTypes,
 ) -> Vec<(&'a SourceLocation, &'a [u8])> {
     let lines = || configuration.objects.iter().flat_map(|object| &object.directives);
-    let of = |directive: &'a conf::Directive| parameter(&directive.parameters, "type");
+    let type_of = |directive: &'a conf::Directive| parameter(&directive.parameters, "type");
     let is_given = |wanted: &[u8]| {
         crate::builtin::object_type::INTERNAL_TYPES.contains(&wanted)
             || types.has_type(wanted)
-            || lines().any(|line| line.stage != Stage::Service && of(line) == Some(wanted))
+            || lines().any(|line| line.stage != Stage::Service && type_of(line) == Some(wanted))
     };
     lines()
         .filter(|line| line.stage == Stage::Service)
-        .filter_map(|line| Some((&line.location, of(line)?)))
+        .filter_map(|line| Some((&line.location, type_of(line)?)))
         .filter(|(_, wanted)| {
             let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+./".contains(byte);
             wanted.starts_with(b"magnus-internal/") && wanted.iter().all(is_plain) && !is_given(wanted)

@@ -136,8 +136,8 @@ impl Program {
         if let [State::Star] = states.as_slice() {
             return true;
         }
-        let mut now = Active::new(states.len());
-        let mut next = Active::new(states.len());
+        let mut now = ActiveStates::new(states.len());
+        let mut next = ActiveStates::new(states.len());
         now.add(states, 0, text.is_empty());
         for (index, &byte) in text.iter().enumerate() {
             let at_end = index + 1 == text.len();
@@ -197,14 +197,14 @@ impl Program {
 }
 
 /// The states that are followed at the same time, each only once.
-struct Active {
+struct ActiveStates {
     list: Vec<usize>,
     is_in: Vec<bool>,
 }
 
-impl Active {
-    fn new(states: usize) -> Active {
-        Active { list: Vec::with_capacity(states + 1), is_in: vec![false; states + 1] }
+impl ActiveStates {
+    fn new(states: usize) -> ActiveStates {
+        ActiveStates { list: Vec::with_capacity(states + 1), is_in: vec![false; states + 1] }
     }
 
     fn clear(&mut self) {

@@ -39,7 +39,7 @@ pub struct Pipeline {
     /// expression.
     decisions: Vec<(*const Condition, bool, Groups)>,
     /// The action that the Service function has delegated to the server.
-    pub delegated: Option<crate::connection::Delegated>,
+    pub delegated: Option<crate::connection::DelegatedRequest>,
     request_end: RequestEnd,
 }
 

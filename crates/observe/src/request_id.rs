@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn new_ids_are_uuids_of_now_and_differ() {
         let mut ids = RequestIds::new();
-        let made: std::collections::HashSet<_> = (0..10_000).map(|_| ids.next_uuid()).collect();
-        assert_eq!(made.len(), 10_000);
-        assert!(made.iter().all(|id| is_uuid_7(id)));
+        let ids_made: std::collections::HashSet<_> = (0..10_000).map(|_| ids.next_uuid()).collect();
+        assert_eq!(ids_made.len(), 10_000);
+        assert!(ids_made.iter().all(|id| is_uuid_7(id)));
         let one = String::from_utf8(ids.next_uuid().to_vec()).unwrap();
         let unix_ms = u64::from_str_radix(&one.replace('-', "")[..12], 16).unwrap();
         let now =

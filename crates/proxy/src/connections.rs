@@ -146,7 +146,7 @@ impl SharedConnections {
         if let Some(grant) = self.try_grant(core, allow_idle) {
             return Ok(grant);
         }
-        let _waiting = Waiting::new(&self.waiting, self.rules.most_waiting)
+        let _waiting = WaitingRequest::new(&self.waiting, self.rules.most_waiting)
             .ok_or("the limit of connections is reached, and too many requests wait for one")?;
         let grant = async {
             loop {
@@ -258,19 +258,19 @@ impl Idle {
 }
 
 /// Counts a waiting request until it is dropped.
-struct Waiting<'s> {
+struct WaitingRequest<'s> {
     count: &'s AtomicUsize,
 }
 
-impl Waiting<'_> {
-    fn new(count: &AtomicUsize, most: usize) -> Option<Waiting<'_>> {
-        let waiting = Waiting { count };
+impl WaitingRequest<'_> {
+    fn new(count: &AtomicUsize, most: usize) -> Option<WaitingRequest<'_>> {
+        let waiting = WaitingRequest { count };
         // Incremented before the comparison, so that two cores cannot both take the last place.
         (count.fetch_add(1, Relaxed) < most).then_some(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Relaxed);
     }

@@ -107,8 +107,8 @@ fn ask(program: &Path) -> Result<String, String> {
         .output()
         .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.trim().lines().last().unwrap_or_default().to_string();
+        let output_text = String::from_utf8_lossy(&output.stderr);
+        let last = output_text.trim().lines().last().unwrap_or_default().to_string();
         return Err(format!("{} does not work ({}): {last}", program.display(), output.status));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

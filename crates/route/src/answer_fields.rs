@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use touchstone_expression::text::field_value;
-use touchstone_expression::{Fact, Known, Scope, Source, Text, Variable};
+use touchstone_expression::{AvailableFrom, Fact, Scope, Source, Text, Variable};
 
 /// Fields to set and fields to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct AnswerFields {
 impl AnswerFields {
     /// Makes it from checked names and values; an empty value removes the field. The error names the field.
     pub fn new(fields: &BTreeMap<String, String>, scope: Scope<'_>) -> Result<AnswerFields, String> {
-        let scope = Scope { known: Known::Head, ..scope };
+        let scope = Scope { known: AvailableFrom::Head, ..scope };
         let mut lines = Vec::new();
         let mut texts: Vec<(Box<str>, Text)> = Vec::new();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
@@ -104,7 +104,7 @@ mod tests {
 
     fn fields(fields: &[(&str, &str)]) -> AnswerFields {
         let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        AnswerFields::new(&fields, Known::Head.into()).unwrap()
+        AnswerFields::new(&fields, AvailableFrom::Head.into()).unwrap()
     }
 
     fn view() -> RequestView<'static> {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use regex::bytes::Regex;
-use touchstone_expression::{Condition, Known, Variable, pattern};
+use touchstone_expression::{AvailableFrom, Condition, Variable, pattern};
 use touchstone_http::request_view::RequestView;
 
 /// The condition of a route on a path.
@@ -272,7 +272,7 @@ impl RequestMatch {
 
     /// Whether the condition has a variable of the connection.
     pub fn needs_connection(&self) -> bool {
-        let is_of_connection = |variable: &Variable| variable.known == Known::Connection;
+        let is_of_connection = |variable: &Variable| variable.known == AvailableFrom::Connection;
         self.when.as_ref().is_some_and(|when| when.uses(is_of_connection))
     }
 

@@ -5,7 +5,7 @@
 //! a parameter nor a segment.
 
 use touchstone_expression::scope::FindsMaps;
-use touchstone_expression::{Known, Scope, Source, Text};
+use touchstone_expression::{AvailableFrom, Scope, Source, Text};
 use touchstone_http::path::PathRules;
 
 use crate::matcher::PathMatch;
@@ -55,7 +55,8 @@ impl RouteTarget {
             pattern => PathMatch::from_pattern(pattern)?,
         };
         let names = captured.capture_names();
-        let template = Template::rewrite(text, Scope { known: Known::Connection, maps, captures: &names })?;
+        let template =
+            Template::rewrite(text, Scope { known: AvailableFrom::Connection, maps, captures: &names })?;
         Ok(RouteTarget { template, captured, written: (path.to_string(), pattern.to_string()) })
     }
 

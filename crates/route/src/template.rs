@@ -506,7 +506,7 @@ impl<'t> Parser<'t> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use touchstone_expression::{Known, Map, MapSource, Maps, map_text};
+    use touchstone_expression::{AvailableFrom, Map, MapSource, Maps, map_text};
     use touchstone_http::request_view::RequestView;
 
     /// A request of which only its method, its client and its host are known.
@@ -516,7 +516,7 @@ mod tests {
     }
 
     fn scope(names: &[Option<String>]) -> Scope<'_> {
-        Scope { captures: names, ..Known::Connection.into() }
+        Scope { captures: names, ..AvailableFrom::Connection.into() }
     }
 
     fn maps() -> Maps {
@@ -543,7 +543,7 @@ mod tests {
     #[test]
     fn variables_of_the_language() {
         let maps = maps();
-        let scope = Scope::from(Known::Connection).with_maps(&maps);
+        let scope = Scope::from(AvailableFrom::Connection).with_maps(&maps);
         let at = |text: &str, path: &str| {
             let view = RequestView {
                 fields: &[("x-evil", "//a b/?#&\r\n")],
@@ -579,7 +579,7 @@ mod tests {
     #[test]
     fn variables_refused() {
         let maps = maps();
-        let scope = Scope::from(Known::Connection).with_maps(&maps);
+        let scope = Scope::from(AvailableFrom::Connection).with_maps(&maps);
         let problem = |text: &str| Template::redirect(text, scope).unwrap_err();
         assert!(problem("https://$header{x}/").contains("in the name of the server"));
         assert!(problem("https://$map{new}/").contains("in the name of the server"));

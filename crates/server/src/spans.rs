@@ -41,7 +41,7 @@ pub fn record_answered(
     })?;
     if trace.is_sampled() {
         let labels = account.table.labels_of(facts.site(), facts.route());
-        let about = About {
+        let about = RequestData {
             site: known(&labels.site),
             route: known(&labels.route),
             handler: facts.handler(),
@@ -72,7 +72,7 @@ pub fn record_hit(
     let gate = &state.snapshot.connection_gate;
     let table = state.snapshot.route_table.clone();
     let labels = table.labels_of(Some(site), route);
-    let about = About {
+    let about = RequestData {
         site: known(&labels.site),
         route: known(&labels.route),
         handler: "cache",
@@ -87,7 +87,7 @@ pub fn record_hit(
 }
 
 /// The data of a request in addition to its head.
-struct About<'a> {
+struct RequestData<'a> {
     site: &'a str,
     route: &'a str,
     handler: &'a str,
@@ -102,7 +102,7 @@ fn record(
     state: &CoreState,
     trace: &RequestTrace,
     connection: &ClientConnection<'_>,
-    about: About<'_>,
+    about: RequestData<'_>,
     received: Option<(&RequestHead, &[u8])>,
     fields: Option<&HeadFields<'_>>,
 ) {

@@ -27,7 +27,7 @@ use crate::head::{self, Piece};
 use crate::java_call::{AnswerEnd, JavaCall};
 use crate::java_runtime::{self, JavaRuntime};
 use crate::java_thread::{self, CallOutcome};
-use crate::jvm::Attached;
+use crate::jvm::AttachedThread;
 use crate::monitor::{CheckResult, Checked};
 use crate::pool::Pool;
 use crate::route::Route;
@@ -101,7 +101,7 @@ pub struct RouteCaller {
     pool: Arc<Pool>,
     connection_return: Arc<dyn ConnectionReturn>,
     runtime: &'static JavaRuntime,
-    java: Rc<Attached<'static>>,
+    java: Rc<AttachedThread<'static>>,
     slab: Option<Arc<Slab>>,
     watched: Arc<WatchedCalls>,
     /// The request in the form for Java, and its path.
@@ -115,10 +115,10 @@ pub struct RouteCaller {
 
 thread_local! {
     /// A thread is attached to the virtual machine once, for all routes that call on it.
-    static ATTACHED: RefCell<Weak<Attached<'static>>> = const { RefCell::new(Weak::new()) };
+    static ATTACHED: RefCell<Weak<AttachedThread<'static>>> = const { RefCell::new(Weak::new()) };
 }
 
-fn attached(runtime: &'static JavaRuntime) -> Result<Rc<Attached<'static>>, String> {
+fn attached(runtime: &'static JavaRuntime) -> Result<Rc<AttachedThread<'static>>, String> {
     ATTACHED.with_borrow_mut(|known| {
         if let Some(java) = known.upgrade() {
             return Ok(java);

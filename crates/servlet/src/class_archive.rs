@@ -221,10 +221,10 @@ mod tests {
         fs::create_dir(&user).unwrap();
         for find in [&in_work as &dyn Fn() -> ClassArchive, &in_cache] {
             assert_eq!(find().path(), None);
-            let made = find().place.unwrap();
-            fs::write(made.join(ARCHIVE), "").unwrap();
-            fs::write(made.join(KEY), find().key).unwrap();
-            assert_eq!(find().path(), Some(made.join(ARCHIVE)).as_deref());
+            let directory = find().place.unwrap();
+            fs::write(directory.join(ARCHIVE), "").unwrap();
+            fs::write(directory.join(KEY), find().key).unwrap();
+            assert_eq!(find().path(), Some(directory.join(ARCHIVE)).as_deref());
         }
         assert!(in_work().place.unwrap().starts_with(&below));
         assert!(in_cache().place.unwrap().starts_with(user.join(".cache/touchstone/java")));

@@ -184,22 +184,22 @@ mod tests {
         let parent = around.path().join("parent");
         fs::create_dir(&parent).expect("a directory");
         set_mode(&parent, 0o755);
-        let made = private_directory_in(&parent, "mine").expect("it can be made");
-        assert_eq!(made.metadata().expect("it is there").mode() & 0o777, 0o700);
-        assert_eq!(private_directory_in(&parent, "mine"), Ok(made.clone()));
+        let directory = private_directory_in(&parent, "mine").expect("it can be made");
+        assert_eq!(directory.metadata().expect("it is there").mode() & 0o777, 0o700);
+        assert_eq!(private_directory_in(&parent, "mine"), Ok(directory.clone()));
         // Through a link, the same directory is found.
         symlink(&parent, around.path().join("link")).expect("a link");
-        assert_eq!(private_directory_in(&around.path().join("link"), "mine"), Ok(made.clone()));
+        assert_eq!(private_directory_in(&around.path().join("link"), "mine"), Ok(directory.clone()));
 
         for mode in [0o770, 0o702, 0o777] {
-            set_mode(&made, mode);
+            set_mode(&directory, mode);
             let problem = private_directory_in(&parent, "mine").expect_err("others may have written there");
             let expected = "parent/mine: it must be a directory that only this user can write to";
             assert!(problem.ends_with(expected), "{problem}");
         }
-        set_mode(&made, 0o755);
-        assert_eq!(private_directory_in(&parent, "mine"), Ok(made.clone()));
-        assert_eq!(made.metadata().expect("it is there").mode() & 0o777, 0o700, "closed to others");
+        set_mode(&directory, 0o755);
+        assert_eq!(private_directory_in(&parent, "mine"), Ok(directory.clone()));
+        assert_eq!(directory.metadata().expect("it is there").mode() & 0o777, 0o700, "closed to others");
         for (mode, is_good) in [(0o775, false), (0o757, false), (0o1777, true), (0o700, true)] {
             set_mode(&parent, mode);
             assert_eq!(private_directory_in(&parent, "mine").is_ok(), is_good, "{mode:o}");
@@ -208,7 +208,7 @@ mod tests {
         let problem = private_directory_in(&parent, "mine").expect_err("it could be moved away");
         assert!(problem.contains(": other users can write to it"), "{problem}");
         set_mode(around.path(), 0o700);
-        symlink(&made, parent.join("linked")).expect("a link");
+        symlink(&directory, parent.join("linked")).expect("a link");
         assert!(private_directory_in(&parent, "linked").is_err());
         fs::write(parent.join("file"), "").expect("a file");
         assert!(private_directory_in(&parent, "file").is_err());

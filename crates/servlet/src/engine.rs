@@ -16,7 +16,7 @@ use crate::class_archive::ClassArchive;
 use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
 use crate::java_runtime::JavaRuntime;
 use crate::java_thread;
-use crate::jvm::{Attached, Machine, Start, find};
+use crate::jvm::{AttachedThread, Machine, Start, find};
 use crate::natives;
 use crate::pool::Pool;
 use crate::route::Route;
@@ -306,7 +306,7 @@ impl Engine {
         })
     }
 
-    fn open_now(&self, java: &Attached<'_>, route: &Arc<Route>, work: &Path) {
+    fn open_now(&self, java: &AttachedThread<'_>, route: &Arc<Route>, work: &Path) {
         let opened = self.directories_of(route.settings(), work).and_then(|(work, converted)| {
             java.open(route.id, &route.settings().properties(&work, converted.as_deref()))
         });

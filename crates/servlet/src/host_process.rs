@@ -24,9 +24,9 @@ use crate::directory::make_directory;
 use crate::end_of_turn::EndOfTurn;
 use crate::engine;
 use crate::isolated::log_line;
-use crate::isolated::outgoing::Outgoing;
+use crate::isolated::outgoing::OutgoingFrames;
 use crate::isolated::settings_file::{SETTINGS_FILE, Settings, own_directory};
-use crate::isolated::wire::{self, Flags, Kind, Parsed};
+use crate::isolated::wire::{self, Flags, Kind, ParsedFrame};
 use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall, Output};
 use crate::route::Route;
 use crate::route_state::RouteState;
@@ -119,7 +119,7 @@ struct Connection {
     queue: Arc<CoreQueue>,
     end_of_turn: Rc<EndOfTurn>,
     under_way: RefCell<HashMap<u32, Rc<CoreRequest>>>,
-    outgoing: Outgoing,
+    outgoing: OutgoingFrames,
 }
 
 /// A request of a core.
@@ -155,7 +155,7 @@ impl Connection {
             queue,
             end_of_turn,
             under_way: RefCell::default(),
-            outgoing: Outgoing::default(),
+            outgoing: OutgoingFrames::default(),
         });
         let (from_server, to_server) = stream.into_split();
         let writer = connection.clone();
@@ -178,7 +178,7 @@ impl Connection {
                 _ => return,
             }
             let mut at = 0;
-            while let Parsed::Frame(kind, number, payload, length) = wire::parse(&input[at..]) {
+            while let ParsedFrame::Frame(kind, number, payload, length) = wire::parse(&input[at..]) {
                 match kind {
                     Kind::Quit => return quits.notify_one(),
                     Kind::AskStatus => drop(tokio::task::spawn_local(self.clone().report_status(number))),

@@ -373,7 +373,7 @@ impl ServletOfCore {
 fn is_plain(request: &Request) -> bool {
     let head = &request.received.head;
     request.method() == Method::Get
-        && !head.conditional
+        && !head.has_conditions_or_range
         && head.expectation == Expectation::None
         && matches!(request.protocol, Protocol::Http10 | Protocol::Http11)
         && request.tls.is_none()

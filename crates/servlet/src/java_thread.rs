@@ -9,7 +9,7 @@ use crate::flat;
 use crate::head::{self, Fault, Piece};
 use crate::java_call::{AnswerEnd, JavaCall};
 use crate::java_runtime::{self, JavaRuntime};
-use crate::jvm::Attached;
+use crate::jvm::AttachedThread;
 use crate::pool::{Job, Pool};
 use crate::server_log::log;
 use crate::slab::Slab;
@@ -41,7 +41,7 @@ pub enum CallOutcome {
 }
 
 /// Calls Java to answer the request in a slab.
-pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> CallOutcome {
+pub fn serve(java: &AttachedThread<'_>, slab: i32, length: usize) -> CallOutcome {
     let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
     let end = match result >> KIND_SHIFT {
         0 => AnswerEnd::Whole,
@@ -96,7 +96,7 @@ pub fn work(pool: &Arc<Pool>) {
 struct JavaThread<'w> {
     runtime: &'static JavaRuntime,
     pool: &'w Arc<Pool>,
-    java: &'w Attached<'w>,
+    java: &'w AttachedThread<'w>,
     slab: Option<Arc<Slab>>,
     /// Cores that must still be notified of answers.
     unwoken: Vec<Arc<CoreQueue>>,

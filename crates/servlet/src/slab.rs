@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::java_call::JavaCall;
-use crate::jvm::{Attached, Memory};
+use crate::jvm::{AttachedThread, Memory};
 
 /// The buffer for a request: its head, and pieces of its body. A request with a longer head gets 431.
 pub const INPUT_BYTES: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub struct Slabs {
 
 impl Slabs {
     /// A slab for requests of a route.
-    pub fn take(&self, route: i32, java: &Attached<'_>) -> Result<Arc<Slab>, String> {
+    pub fn take(&self, route: i32, java: &AttachedThread<'_>) -> Result<Arc<Slab>, String> {
         {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(position) = free.iter().rposition(|(of, _)| *of == route) {

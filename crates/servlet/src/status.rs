@@ -161,18 +161,17 @@ pub(crate) fn of_routes(routes: &[Arc<Route>]) -> Status {
         match route.child() {
             None => found.java = own_process.as_mut().and_then(|process| process.routes.remove(&route.id)),
             Some(child) => {
-                let told = (route.state() == RouteState::Ready)
+                let child_status = (route.state() == RouteState::Ready)
                     .then(|| child.query_status(ANSWER_TIMEOUT))
                     .flatten();
-                let told =
-                    told.and_then(|text| serde_json::from_slice::<Status>(&text).ok()).unwrap_or_default();
-                if let Some(inner) = told.routes.into_iter().next() {
+                let child_status = child_status
+                    .and_then(|text| serde_json::from_slice::<Status>(&text).ok())
+                    .unwrap_or_default();
+                if let Some(inner) = child_status.routes.into_iter().next() {
                     (found.threads, found.java) = (inner.threads, inner.java);
                 }
-                status.machines.extend(told.machines.into_iter().take(1).map(|machine| MachineStatus {
-                    site: found.site.clone(),
-                    route: found.route.clone(),
-                    ..machine
+                status.machines.extend(child_status.machines.into_iter().take(1).map(|machine| {
+                    MachineStatus { site: found.site.clone(), route: found.route.clone(), ..machine }
                 }));
             }
         }

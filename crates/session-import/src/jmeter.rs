@@ -167,15 +167,15 @@ impl Reader<'_, '_> {
 
     fn group(&mut self, element: Node<'_, '_>) {
         let name = element.attribute("testname").unwrap_or("thread group").to_string();
-        let of = |name: &str| property(element, &format!("ThreadGroup.{name}"));
+        let property_of = |name: &str| property(element, &format!("ThreadGroup.{name}"));
         self.draft.notes.push(format!(
             "line {}: the thread group {name:?} has {} threads that start within {} s: load --clients {}",
             self.line(element),
-            of("num_threads"),
-            of("ramp_time"),
-            of("num_threads"),
+            property_of("num_threads"),
+            property_of("ramp_time"),
+            property_of("num_threads"),
         ));
-        let weight = of("num_threads").parse::<u32>().map_or(0.0, f64::from);
+        let weight = property_of("num_threads").parse::<u32>().map_or(0.0, f64::from);
         self.draft.sessions.push(DraftSession { name, weight, requests: Vec::new() });
     }
 
@@ -284,11 +284,12 @@ impl Reader<'_, '_> {
         }
         let Some(session) = session else { return self.left_out(element, "it is in no thread group") };
         let or = |own: String, usual: &str| if own.is_empty() { usual.to_string() } else { own };
-        let of = |name: &str| self.text(property(element, &format!("HTTPSampler.{name}")));
-        let (domain, port) = (or(of("domain"), &scope.origin.domain), or(of("port"), &scope.origin.port));
-        let protocol = or(or(of("protocol"), &scope.origin.protocol), "http").to_ascii_lowercase();
-        let method = or(of("method"), "GET");
-        let mut path = of("path");
+        let property_of = |name: &str| self.text(property(element, &format!("HTTPSampler.{name}")));
+        let (domain, port) =
+            (or(property_of("domain"), &scope.origin.domain), or(property_of("port"), &scope.origin.port));
+        let protocol = or(or(property_of("protocol"), &scope.origin.protocol), "http").to_ascii_lowercase();
+        let method = or(property_of("method"), "GET");
+        let mut path = property_of("path");
         let mut origin = if port.is_empty() {
             format!("{protocol}://{domain}")
         } else {
@@ -364,28 +365,33 @@ impl Reader<'_, '_> {
     fn post_processor(&mut self, element: Node<'_, '_>, request: &mut DraftRequest) {
         match element.tag_name().name() {
             "RegexExtractor" => {
-                let of = |name: &str| property(element, &format!("RegexExtractor.{name}"));
-                let place = of("useHeaders");
-                if !["", "false"].contains(&place) || !["", "$1$"].contains(&of("template")) {
+                let property_of = |name: &str| property(element, &format!("RegexExtractor.{name}"));
+                let place = property_of("useHeaders");
+                if !["", "false"].contains(&place) || !["", "$1$"].contains(&property_of("template")) {
                     return self
                         .left_out(element, "only the first group of a match in the body can be extracted");
                 }
-                request.extract.push((plain_name(of("refname")), format!("regex {}", of("regex"))));
+                request
+                    .extract
+                    .push((plain_name(property_of("refname")), format!("regex {}", property_of("regex"))));
             }
             "JSONPostProcessor" => {
-                let of = |name: &str| property(element, &format!("JSONPostProcessor.{name}"));
-                let names = of("referenceNames").split(';').map(str::trim);
-                for (name, path) in names.zip(of("jsonPathExprs").split(';').map(str::trim)) {
+                let property_of = |name: &str| property(element, &format!("JSONPostProcessor.{name}"));
+                let names = property_of("referenceNames").split(';').map(str::trim);
+                for (name, path) in names.zip(property_of("jsonPathExprs").split(';').map(str::trim)) {
                     request.extract.push((plain_name(name), format!("json {path}")));
                 }
             }
             "HtmlExtractor" => {
-                let of = |name: &str| property(element, &format!("HtmlExtractor.{name}"));
-                let attribute = match of("attribute") {
+                let property_of = |name: &str| property(element, &format!("HtmlExtractor.{name}"));
+                let attribute = match property_of("attribute") {
                     "" => String::new(),
                     attribute => format!(" @{attribute}"),
                 };
-                request.extract.push((plain_name(of("refname")), format!("css {}{attribute}", of("expr"))));
+                request.extract.push((
+                    plain_name(property_of("refname")),
+                    format!("css {}{attribute}", property_of("expr")),
+                ));
             }
             "ResponseAssertion" => self.assertion(element, request),
             name if is_configuration(name) => {}
@@ -474,7 +480,7 @@ mod tests {
         assert_eq!(login.extract[1], ("id".to_string(), "json $.user.id".to_string()));
         assert_eq!((&orders.path[..], orders.think_time_s), ("/orders/${id}?t=${token|query}", 1.5));
         assert_eq!(orders.assert, ["not contains error"]);
-        for said in [
+        for note_start in [
             "line 10: the thread group \"Buyers\" has 20 threads",
             "line 18: BeanShellPostProcessor \"bean\": left out",
             "LoopController \"three times\": its requests are imported once",
@@ -482,7 +488,11 @@ mod tests {
             "JDBCSampler \"db\": left out",
             "HTTPSamplerProxy \"off\": left out: it is disabled",
         ] {
-            assert!(draft.notes.iter().any(|note| note.contains(said)), "{said}: {:#?}", draft.notes);
+            assert!(
+                draft.notes.iter().any(|note| note.contains(note_start)),
+                "{note_start}: {:#?}",
+                draft.notes
+            );
         }
     }
 

@@ -278,13 +278,17 @@ components:
         );
         assert_eq!((put.body.as_deref(), &put.status[..]), (Some("{\"name\":\"text\"}"), &[][..]));
         assert_eq!((&post.method[..], &post.path[..], &post.status[..]), ("POST", "/v1/upload", &[201][..]));
-        for said in [
+        for note_start in [
             "left out: 1 more servers",
             "PUT /items/{id}: left out: its credentials: key of the type unknown",
             "POST /upload: left out: its body of the type multipart/form-data",
             "2 of the requests may change",
         ] {
-            assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
+            assert!(
+                draft.notes.iter().any(|note| note.starts_with(note_start)),
+                "{note_start}: {:#?}",
+                draft.notes
+            );
         }
     }
 
@@ -295,10 +299,10 @@ components:
                     mutualTLS }\npaths:\n  /a: { get: {} }\n  /b: { get: { security: [{ k: [] }] } }\n  \
                     /c: { get: { security: [] } }\n  /d: { get: { security: [{ m: [] }] } }\n";
         let draft = read(text).expect("a document");
-        let of = |at: usize| &draft.sessions[at].requests[0];
-        assert_eq!(of(0).headers, ["Authorization: Bearer ${t}"]);
-        assert_eq!((&of(1).path[..], of(1).headers.len()), ("/b?key=${k|query}", 0));
-        assert_eq!((&of(2).path[..], of(2).headers.len()), ("/c", 0));
+        let first_request = |at: usize| &draft.sessions[at].requests[0];
+        assert_eq!(first_request(0).headers, ["Authorization: Bearer ${t}"]);
+        assert_eq!((&first_request(1).path[..], first_request(1).headers.len()), ("/b?key=${k|query}", 0));
+        assert_eq!((&first_request(2).path[..], first_request(2).headers.len()), ("/c", 0));
         assert!(draft.notes[0].starts_with("GET /d: left out: its credentials: m of the type mutualTLS"));
         assert_eq!(draft.data, [("values.csv".to_string(), vec!["k".to_string(), "t".to_string()])]);
     }

@@ -341,13 +341,17 @@ mod tests {
         assert_eq!(one.headers, ["Authorization: Bearer ${token}"]);
         assert_eq!(form.body.as_deref(), Some("a+b=x%26${user|query}"));
         assert_eq!(draft.data[0].1, ["user"]);
-        for said in [
+        for note_start in [
             "Sign in: left out: line 7 of its test script: console.log(json)",
             "Orders / File: left out: its body of the mode formdata",
             "Orders / Elsewhere: left out: it goes to another server, https://other.example",
             "Orders / Unknown: left out: the server of \"${nowhere}/x\" is not known",
         ] {
-            assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
+            assert!(
+                draft.notes.iter().any(|note| note.starts_with(note_start)),
+                "{note_start}: {:#?}",
+                draft.notes
+            );
         }
         assert_eq!(draft.notes.len(), 5, "{:#?}", draft.notes);
     }
@@ -399,13 +403,17 @@ mod tests {
             ["json $['items']", "json $['items'][0]", "json $['name'] == x", "header Content-Type ~ json"]
         );
         assert_eq!(list.extract, [("first".to_string(), "json $['items'][0]['id']".to_string())]);
-        for said in [
+        for note_start in [
             "the variable apiUrl is the server",
             "in: left out: line 8 of its test script: the test \"token is set\"",
             "list: left out: line 8 of its test script: pm.expect(pm.response.responseTime)",
             "one: left out: the server of",
         ] {
-            assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
+            assert!(
+                draft.notes.iter().any(|note| note.starts_with(note_start)),
+                "{note_start}: {:#?}",
+                draft.notes
+            );
         }
         assert_eq!(draft.notes.len(), 4, "{:#?}", draft.notes);
     }

@@ -539,7 +539,10 @@ fn rebuild(head: &RequestHead, bytes: &[u8]) {
     let (again, its_bytes, outcome) = builder.finish();
     assert_eq!(outcome, Ok(()), "the builder refuses a head that the parser accepts");
     assert_eq!((again.method, again.body, again.persistent), (head.method, head.body, head.persistent));
-    assert_eq!((again.expectation, again.conditional), (head.expectation, head.conditional));
+    assert_eq!(
+        (again.expectation, again.has_conditions_or_range),
+        (head.expectation, head.has_conditions_or_range)
+    );
     let values = |head: &RequestHead, bytes: &[u8]| -> Vec<(Vec<u8>, Vec<u8>, KnownField)> {
         let parts = head.fields.iter();
         parts.map(|one| (one.name.of(bytes).to_vec(), one.value.of(bytes).to_vec(), one.known)).collect()

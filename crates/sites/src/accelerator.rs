@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use touchstone_accelerator::disk::Disk;
-use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute, Composed};
+use touchstone_accelerator::layer::{AcceleratedInterface, Accelerator, CachedRoute, ComposedInterface};
 use touchstone_accelerator::rules::policy::{Esi, Policy};
 use touchstone_accelerator::store::{Store, Tier};
 use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
@@ -31,12 +31,12 @@ pub fn open(
         policy: Arc::new(Policy { key_of_origin: key_of_origin(route), ..policy.clone() }),
         space: space(site, route),
     };
-    let accelerated: Arc<dyn Interface> = Arc::new(Accelerated::new(cached.clone(), interface));
+    let accelerated: Arc<dyn Interface> = Arc::new(AcceleratedInterface::new(cached.clone(), interface));
     if policy.esi == Esi::Off {
         return (cached, accelerated);
     }
     // The page and its parts are stored uncompressed; the composed page is compressed.
-    let composed = Arc::new(Composed::new(accelerated, cached.clone(), &route.path));
+    let composed = Arc::new(ComposedInterface::new(accelerated, cached.clone(), &route.path));
     (cached, compression::open(composed, compression::settings_of(route, site)))
 }
 

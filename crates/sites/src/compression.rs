@@ -40,7 +40,7 @@ const AT_ONCE_BYTES: usize = 32 * 1024;
 const PIPE_BYTES: usize = 64 * 1024;
 
 /// An interface whose answers are compressed.
-struct Compressed {
+struct CompressedInterface {
     interface: Arc<dyn Interface>,
     settings: CodingSettings,
 }
@@ -71,11 +71,11 @@ pub fn settings_of(route: &RouteConfig, site: &SiteConfig) -> CodingSettings {
 pub fn open(interface: Arc<dyn Interface>, settings: CodingSettings) -> Arc<dyn Interface> {
     match settings.levels {
         [None, None, None] => interface,
-        _ => Arc::new(Compressed { interface, settings }),
+        _ => Arc::new(CompressedInterface { interface, settings }),
     }
 }
 
-impl Interface for Compressed {
+impl Interface for CompressedInterface {
     fn name(&self) -> &'static str {
         self.interface.name()
     }
@@ -231,7 +231,7 @@ impl AnswerForm {
         let coding = coding_for(settings, head.accept_encoding);
         let level = coding.and_then(|coding| settings.levels[coding as usize]).unwrap_or_default();
         let mut if_none_match = Vec::new();
-        for (name, value) in request.received.fields().filter(|_| head.conditional) {
+        for (name, value) in request.received.fields().filter(|_| head.has_conditions_or_range) {
             if name.eq_ignore_ascii_case(b"if-none-match") {
                 if_none_match.extend_from_slice(value);
                 if_none_match.push(b',');

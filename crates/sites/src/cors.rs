@@ -24,7 +24,7 @@ const LONGEST_ORIGIN: usize = 300;
 /// The origins that may read answers, and the fields for them.
 pub struct Cors {
     /// `None`: every origin.
-    listed: Option<Listed>,
+    listed: Option<ListedOrigins>,
     /// Lines of all answers except the one that names the origin.
     of_answer: Vec<u8>,
     /// Lines of answers to preflight requests except the one that names the origin.
@@ -35,7 +35,7 @@ pub struct Cors {
 type AroundLabels = (Box<[u8]>, Box<[u8]>);
 
 /// The listed origins.
-struct Listed {
+struct ListedOrigins {
     whole: FxHashSet<Box<[u8]>>,
     wild: Vec<AroundLabels>,
 }
@@ -46,7 +46,7 @@ impl Cors {
         if config.origins.is_empty() {
             return None;
         }
-        let mut listed = Listed { whole: FxHashSet::default(), wild: Vec::new() };
+        let mut listed = ListedOrigins { whole: FxHashSet::default(), wild: Vec::new() };
         for origin in &config.origins {
             match origin.split_once("*.") {
                 Some((scheme, domain)) => {
@@ -112,7 +112,7 @@ impl Cors {
     }
 }
 
-impl Listed {
+impl ListedOrigins {
     fn has(&self, origin: &[u8]) -> bool {
         if origin.len() > LONGEST_ORIGIN {
             return false;

@@ -45,7 +45,7 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
             // A route for the directory itself determines its access.
             let has_own_route = site.routes.iter().any(|route| route.path == at);
             let mut forbids = forbidden(&read(&file));
-            forbids.retain(|forbidden| !has_own_route || *forbidden != Forbidden::Directory);
+            forbids.retain(|forbidden| !has_own_route || *forbidden != ForbiddenFiles::Directory);
             let what = match forbids.is_empty() {
                 true => "it is not applied",
                 false => "it is not applied; what it forbids is refused",
@@ -124,7 +124,7 @@ fn read(file: &Path) -> String {
 
 /// What a file forbids.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Forbidden {
+enum ForbiddenFiles {
     /// The directory as a whole, to some or to all.
     Directory,
     /// Files of this name, with wildcards.
@@ -134,9 +134,9 @@ enum Forbidden {
 }
 
 /// Reads what a file forbids. A condition that cannot be evaluated here is treated as true.
-fn forbidden(text: &str) -> Vec<Forbidden> {
+fn forbidden(text: &str) -> Vec<ForbiddenFiles> {
     let mut found = Vec::new();
-    let mut sections: Vec<(String, Forbidden)> = Vec::new();
+    let mut sections: Vec<(String, ForbiddenFiles)> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> =
             line.trim_matches(['<', '>']).split_whitespace().map(|word| word.trim_matches('"')).collect();
@@ -145,12 +145,12 @@ fn forbidden(text: &str) -> Vec<Forbidden> {
             sections.pop();
             continue;
         }
-        let current = sections.last().map_or(Forbidden::Directory, |(_, of)| of.clone());
+        let current = sections.last().map_or(ForbiddenFiles::Directory, |(_, of)| of.clone());
         if line.starts_with('<') {
             let inner = match (name.as_str(), words.as_slice()) {
-                ("files", [_, "~", expression]) => Forbidden::Matching((*expression).to_string()),
-                ("files", [_, file]) => Forbidden::Files((*file).to_string()),
-                ("filesmatch", [_, expression]) => Forbidden::Matching((*expression).to_string()),
+                ("files", [_, "~", expression]) => ForbiddenFiles::Matching((*expression).to_string()),
+                ("files", [_, file]) => ForbiddenFiles::Files((*file).to_string()),
+                ("filesmatch", [_, expression]) => ForbiddenFiles::Matching((*expression).to_string()),
                 _ => current,
             };
             sections.push((name, inner));
@@ -177,16 +177,16 @@ fn forbidden(text: &str) -> Vec<Forbidden> {
     found
 }
 
-fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
+fn refusal(directory: &str, forbidden: &ForbiddenFiles) -> RouteConfig {
     let mut route = RouteConfig { respond: Some(refused()), ..RouteConfig::default() };
     let begin = format!("{}(?:.*/)?", literal(directory));
     match forbidden {
-        Forbidden::Directory => route.path = directory.to_string(),
-        Forbidden::Files(name) => {
+        ForbiddenFiles::Directory => route.path = directory.to_string(),
+        ForbiddenFiles::Files(name) => {
             let parts: Vec<String> = name.split('*').map(literal).collect();
             route.pattern = format!("{begin}{}", parts.join("[^/]*").replace("\\?", "[^/]"));
         }
-        Forbidden::Matching(expression) => {
+        ForbiddenFiles::Matching(expression) => {
             let (front, rest) = match expression.strip_prefix('^') {
                 Some(rest) => ("", rest),
                 None => ("[^/]*", expression.as_str()),
@@ -229,20 +229,20 @@ mod tests {
     #[test]
     fn what_is_forbidden() {
         for (text, expected) in [
-            ("Require all denied", vec![Forbidden::Directory]),
-            ("Order deny,allow\nDeny from all", vec![Forbidden::Directory]),
-            ("AuthType Basic\nRequire valid-user", vec![Forbidden::Directory]),
-            ("<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>", vec![Forbidden::Directory]),
+            ("Require all denied", vec![ForbiddenFiles::Directory]),
+            ("Order deny,allow\nDeny from all", vec![ForbiddenFiles::Directory]),
+            ("AuthType Basic\nRequire valid-user", vec![ForbiddenFiles::Directory]),
+            ("<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>", vec![ForbiddenFiles::Directory]),
             (
                 "<Files wp-config.php>\nDeny from all\n</Files>",
-                vec![Forbidden::Files("wp-config.php".into())],
+                vec![ForbiddenFiles::Files("wp-config.php".into())],
             ),
             (
                 "<FilesMatch \"\\.(bak|inc)$\">\nRequire all denied\n</FilesMatch>",
-                vec![Forbidden::Matching("\\.(bak|inc)$".into())],
+                vec![ForbiddenFiles::Matching("\\.(bak|inc)$".into())],
             ),
             ("RewriteEngine On\nRewriteRule . /index.php [L]", vec![]),
-            ("RewriteRule ^ - [F,L]", vec![Forbidden::Directory]),
+            ("RewriteRule ^ - [F,L]", vec![ForbiddenFiles::Directory]),
             ("# Require all denied\nRequire all granted", vec![]),
         ] {
             assert_eq!(forbidden(text), expected, "{text}");
@@ -252,14 +252,14 @@ mod tests {
     #[test]
     fn a_route_refuses_the_same() {
         let route = |forbidden| refusal("/a.b/", &forbidden);
-        assert_eq!(route(Forbidden::Directory).path, "/a.b/");
-        assert_eq!(route(Forbidden::Files("x*.php".into())).pattern, "/a\\.b/(?:.*/)?x[^/]*\\.php");
+        assert_eq!(route(ForbiddenFiles::Directory).path, "/a.b/");
+        assert_eq!(route(ForbiddenFiles::Files("x*.php".into())).pattern, "/a\\.b/(?:.*/)?x[^/]*\\.php");
         assert_eq!(without_looks("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
-        let looking = route(Forbidden::Matching("^\\.(?!well-known).*$".into()));
+        let looking = route(ForbiddenFiles::Matching("^\\.(?!well-known).*$".into()));
         assert_eq!(looking.pattern, "/a\\.b/(?:.*/)?(?:\\..*)");
-        assert_eq!(route(Forbidden::Matching("(a".into())).path, "/a.b/");
+        assert_eq!(route(ForbiddenFiles::Matching("(a".into())).path, "/a.b/");
         let compiled =
-            touchstone_config::routes::Routes::compile(&[route(Forbidden::Matching("\\.bak$".into()))]);
+            touchstone_config::routes::Routes::compile(&[route(ForbiddenFiles::Matching("\\.bak$".into()))]);
         assert!(compiled.is_ok());
     }
 }

@@ -15,7 +15,7 @@ use touchstone_config::routes::AnswerFields;
 use touchstone_config::{
     Config, DeliveryConfig, LimitsConfig, ListenAddress, LogLevel, SiteConfig, names_of_sites,
 };
-use touchstone_expression::Known;
+use touchstone_expression::AvailableFrom;
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
@@ -369,7 +369,7 @@ fn site_dictionaries(config: &SiteConfig) -> SiteDictionaries {
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
     // Fields with variables are added to each answer separately.
-    let fields = AnswerFields::new(&config.headers, Known::Head.into()).unwrap_or_default();
+    let fields = AnswerFields::new(&config.headers, AvailableFrom::Head.into()).unwrap_or_default();
     let services = alternative_services(config).unwrap_or_default();
     Arc::from([fields.lines(), services.as_bytes()].concat())
 }

@@ -4,13 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use touchstone_config::{AccessLogConfig, AccessLogFormat, LogDestination};
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::SharedByName;
 use touchstone_observe::log::access::{AccessLog, LostLines};
 
 /// The logs of streams of a server. A configuration reuses those of the previous one, so that the lines of
 /// its connections are not lost at the end of the server.
 #[derive(Default)]
-pub struct StreamLogs(Named<LogDestination, AccessLog>);
+pub struct StreamLogs(SharedByName<LogDestination, AccessLog>);
 
 impl StreamLogs {
     /// The log with this destination; `None` if it is off.

@@ -339,13 +339,13 @@ nonsense
             ]
         );
         let notes = recording.notes.join("\n");
-        for said in [
+        for expected in [
             "1 POST requests, whose bodies a log does not have (the first in line 3)",
             "1 requests that were no HTTP (the first in line 5)",
             "1 requests that were not answered (the first in line 6)",
             "1 lines that are not entries of a log (the first in line 7)",
         ] {
-            assert!(notes.contains(said), "{notes}");
+            assert!(notes.contains(expected), "{notes}");
         }
     }
 

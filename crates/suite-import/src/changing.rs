@@ -132,7 +132,7 @@ fn of_page(page: &str, values: &mut Vec<(String, String, String)>) {
     let (tag, attribute) =
         (regex(r"<(?:input|meta)[ \t\r\n][^<>]*>"), regex(r#"([a-z-]+)[ \t]*=[ \t]*["']([^"']*)["']"#));
     for found in tag.find_iter(page).take(MAXIMUM_VALUES) {
-        let of = |name: &str| {
+        let attribute_value = |name: &str| {
             let mut all = attribute.captures_iter(found.as_str());
             all.find(|pair| &pair[1] == name).map(|pair| pair[2].to_string())
         };
@@ -140,7 +140,7 @@ fn of_page(page: &str, values: &mut Vec<(String, String, String)>) {
             if found.as_str().starts_with("<input") { ("input", "value") } else { ("meta", "content") };
         let is_plain =
             |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-        if let (Some(name), Some(value)) = (of("name").filter(is_plain), of(place))
+        if let (Some(name), Some(value)) = (attribute_value("name").filter(is_plain), attribute_value(place))
             && is_candidate(&value)
         {
             values.push((value, format!("css {kind}[name=\"{name}\"] @{place}"), name));
@@ -232,7 +232,7 @@ mod tests {
         let wishes = SuiteOptions { name: "r".into(), source: "r".into(), most: 100, form: Form::Session };
         let (suite, notes) = suite_text(&recording, &wishes);
         Suite::read("r.toml", &suite).expect("a good suite");
-        for said in [
+        for expected in [
             "cookies = true",
             "body = \"csrf=${csrf}&user=known-user\"",
             "token = \"json $['auth']['token']\"",
@@ -240,7 +240,7 @@ mod tests {
             "headers = [\"Authorization: Bearer ${token}\"]",
             "path = \"/orders/91234567\"",
         ] {
-            assert!(suite.contains(said), "{said}: {suite}");
+            assert!(suite.contains(expected), "{expected}: {suite}");
         }
         assert!(notes.iter().any(|note| note.contains("3 values that change")), "{notes:?}");
         let (mix, _) = suite_text(&recording, &SuiteOptions { form: Form::Mix, ..wishes });

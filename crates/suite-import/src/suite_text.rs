@@ -351,11 +351,11 @@ mod tests {
         let mean = |suite: &Suite| suite.first_part().workload.mean_body_bytes();
         assert!((mean(&imported) - mean(&built_in)).abs() < 1e-6);
         // The report calls a result comparable if it was measured as WebStone measures.
-        let asked = |suite: &Suite| {
+        let request_settings = |suite: &Suite| {
             let request = (suite.keep_alive, suite.http_version, suite.usual_headers, suite.headers.clone());
             (request, suite.receive_buffer_bytes, suite.timeout_s, suite.mixes.clone())
         };
-        assert_eq!(asked(&imported), asked(&built_in));
+        assert_eq!(request_settings(&imported), request_settings(&built_in));
         let pages = "1\n100 2\n/file1k.html\n/file2k.html\n";
         let (pages, _) = suite(&filelist::read("filelist", pages).unwrap(), 100);
         assert!(pages.first_part().workload.classes[0].is_page());
@@ -469,8 +469,8 @@ mod tests {
             let (text, _) = suite_text(&recording, &SuiteOptions { form, ..wishes(1000) });
             let suite = Suite::read("mine.toml", &text)
                 .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
-            let asked: u64 = suite.first_part().workload.files();
-            prop_assert!(asked >= 1 && asked <= count as u64);
+            let file_count: u64 = suite.first_part().workload.files();
+            prop_assert!(file_count >= 1 && file_count <= count as u64);
         }
     }
 }

@@ -73,7 +73,7 @@ pub struct Destination {
 
 /// A message, compressed or not. It is kept so until the collector has it, also if the destination changes.
 #[derive(Debug, Clone)]
-pub struct Packed {
+pub struct PackedMessage {
     bytes: Bytes,
     is_gzip: bool,
 }
@@ -122,13 +122,13 @@ impl Destination {
     }
 
     /// A message as it is sent, however often.
-    pub fn packed(&self, message: Vec<u8>) -> Packed {
+    pub fn packed(&self, message: Vec<u8>) -> PackedMessage {
         let bytes = if self.is_compressed { gzip(&message) } else { message };
-        Packed { bytes: bytes.into(), is_gzip: self.is_compressed }
+        PackedMessage { bytes: bytes.into(), is_gzip: self.is_compressed }
     }
 
     /// Sends a message, and waits for the answer.
-    pub async fn export(&self, signal: Signal, message: &Packed) -> Outcome {
+    pub async fn export(&self, signal: Signal, message: &PackedMessage) -> Outcome {
         let work = async {
             match self.protocol {
                 TelemetryProtocol::Http => self.post(signal, message).await,
@@ -148,7 +148,7 @@ impl Destination {
         }
     }
 
-    async fn post(&self, signal: Signal, message: &Packed) -> Outcome {
+    async fn post(&self, signal: Signal, message: &PackedMessage) -> Outcome {
         let mut request = Request::post(self.uri(signal)).header(CONTENT_TYPE, "application/x-protobuf");
         if message.is_gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
@@ -165,7 +165,7 @@ impl Destination {
         }
     }
 
-    async fn call(&self, signal: Signal, Packed { bytes, is_gzip }: &Packed) -> Outcome {
+    async fn call(&self, signal: Signal, PackedMessage { bytes, is_gzip }: &PackedMessage) -> Outcome {
         let (uri, fields) = (self.uri(signal), &self.fields);
         let call = Call { uri, fields, is_gzip: *is_gzip, message: bytes };
         match self.client.call(&call).await {

@@ -20,7 +20,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_observe::request_id::RequestIds;
 
-use crate::destination::{Destination, Outcome, Packed, Signal};
+use crate::destination::{Destination, Outcome, PackedMessage, Signal};
 use crate::encode;
 use crate::queue::SpanQueue;
 
@@ -124,7 +124,7 @@ impl Telemetry {
 /// A request to the collector.
 struct Export {
     signal: Signal,
-    message: Packed,
+    message: PackedMessage,
     /// How many spans it has.
     spans: u64,
     /// When it was first sent.

@@ -262,16 +262,17 @@ mod tests {
 
     #[test]
     fn paths_and_hosts() {
-        let of = |target, host, name| value(&facts("GET", target, host), name, false).unwrap_or_default();
-        assert_eq!(of("/a?b=c", "h:81", "url.path"), "/a");
-        assert_eq!(of("/a?b=c", "h:81", "url.query"), "");
-        assert_eq!(of("/a", "h:81", "server.address"), "h");
-        assert_eq!(of("/a", "h:81", "server.port"), "81");
-        assert_eq!(of("/a", "[::1]:81", "server.address"), "::1");
-        assert_eq!(of("/a", "h", "server.port"), "80");
-        assert_eq!(of("http://x:82/a?b", "h", "server.address"), "x");
-        assert_eq!(of("http://u:secret@x/a", "h", "url.path"), "");
-        assert_eq!(of("/a", "u:secret@h", "server.address"), "");
+        let value_of =
+            |target, host, name| value(&facts("GET", target, host), name, false).unwrap_or_default();
+        assert_eq!(value_of("/a?b=c", "h:81", "url.path"), "/a");
+        assert_eq!(value_of("/a?b=c", "h:81", "url.query"), "");
+        assert_eq!(value_of("/a", "h:81", "server.address"), "h");
+        assert_eq!(value_of("/a", "h:81", "server.port"), "81");
+        assert_eq!(value_of("/a", "[::1]:81", "server.address"), "::1");
+        assert_eq!(value_of("/a", "h", "server.port"), "80");
+        assert_eq!(value_of("http://x:82/a?b", "h", "server.address"), "x");
+        assert_eq!(value_of("http://u:secret@x/a", "h", "url.path"), "");
+        assert_eq!(value_of("/a", "u:secret@h", "server.address"), "");
         assert_eq!(value(&facts("OPTIONS", "*", "h"), "url.path", false).as_deref(), Some("*"));
     }
 

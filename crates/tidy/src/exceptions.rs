@@ -20,12 +20,12 @@ pub fn check(rule: &str, advice: &str, faults: &[Fault]) -> Result<(), String> {
     let entries = |line: &str| !line.is_empty() && !line.starts_with('#');
     let excepted: BTreeSet<&str> = list.lines().filter(|line| entries(line)).collect();
     let found: BTreeSet<&str> = faults.iter().map(|fault| fault.subject.as_str()).collect();
-    let mut said = String::new();
+    let mut text = String::new();
     for fault in faults.iter().filter(|fault| !excepted.contains(fault.subject.as_str())) {
-        said += &format!("{}\n", fault.text);
+        text += &format!("{}\n", fault.text);
     }
-    if !said.is_empty() {
-        said += &format!("\n{advice}\n");
+    if !text.is_empty() {
+        text += &format!("\n{advice}\n");
     }
     let needless: Vec<&str> = excepted.difference(&found).copied().collect();
     if !needless.is_empty() && std::env::var_os("BLESS").is_some() {
@@ -33,11 +33,11 @@ pub fn check(rule: &str, advice: &str, faults: &[Fault]) -> Result<(), String> {
         std::fs::write(&path, kept.join("\n") + "\n")
             .map_err(|error| format!("{}: {error}", path.display()))?;
     } else if !needless.is_empty() {
-        said +=
+        text +=
             &format!("\nno longer needed in crates/tidy/exceptions/{rule}.txt:\n{}\n", needless.join("\n"));
-        said += "BLESS=1 cargo test -p touchstone-tidy removes these entries\n";
+        text += "BLESS=1 cargo test -p touchstone-tidy removes these entries\n";
     }
-    if said.is_empty() { Ok(()) } else { Err(format!("rule `{rule}`\n{said}")) }
+    if text.is_empty() { Ok(()) } else { Err(format!("rule `{rule}`\n{text}")) }
 }
 
 fn path(rule: &str) -> PathBuf {

@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn words_in_quotes_are_names() {
         let found: Vec<_> = words("user `nobody`, user=nobody, and nobody else's").collect();
-        let of = |at: usize| found.iter().filter(|(word, _)| *word == "nobody").nth(at).unwrap().1;
-        assert!(of(0) && of(1) && !of(2));
+        let is_quoted_at = |at: usize| found.iter().filter(|(word, _)| *word == "nobody").nth(at).unwrap().1;
+        assert!(is_quoted_at(0) && is_quoted_at(1) && !is_quoted_at(2));
     }
 
     #[test]

@@ -199,13 +199,13 @@ fn open_self_signed(
         )
     };
     if directory.is_some() {
-        let made = make().map_err(|error| error.to_string())?;
-        let what = if made.is_new { "was made" } else { "is used again" };
+        let certificate = make().map_err(|error| error.to_string())?;
+        let what = if certificate.is_new { "was made" } else { "is used again" };
         notices.push(Notice::info(format!(
             "site {label}: a development certificate {what}: {}; browsers trust it only when told to",
-            made.loaded.origin
+            certificate.loaded.origin
         )));
-        return Ok(Arc::new(made.loaded));
+        return Ok(Arc::new(certificate.loaded));
     }
     let (loaded, is_new) =
         shared.development(names, || make().map(|made| made.loaded)).map_err(|error| error.to_string())?;

@@ -140,15 +140,15 @@ mod tests {
     #[test]
     fn a_bucket_belongs_to_its_server_site_and_name() {
         let servers = [WasmShared::default(), WasmShared::default()];
-        let of = |server: &WasmShared, site: &str, name: &str| {
+        let bucket_of = |server: &WasmShared, site: &str, name: &str| {
             server.buckets.of((site.to_string(), name.to_string()))
         };
-        let of_site = |site, name| of(&servers[0], site, name);
+        let of_site = |site, name| bucket_of(&servers[0], site, name);
         let bucket = of_site("a", "sessions");
         bucket.set(vec![pair("k", "v")], 1000).unwrap();
         assert_eq!(of_site("a", "sessions").get("k").unwrap(), "v");
         assert!(of_site("b", "sessions").get("k").is_none());
-        assert!(of(&servers[1], "a", "sessions").get("k").is_none());
+        assert!(bucket_of(&servers[1], "a", "sessions").get("k").is_none());
         assert!(of_site("a", "other").get("k").is_none());
         drop(bucket);
         // No route names the bucket: it was dropped.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::SharedByName;
 use touchstone_http::hexadecimal;
 use wasmtime::component::{Component, InstancePre};
 use wasmtime::{Engine, Result};
@@ -58,7 +58,7 @@ impl LoadedComponent {
 pub fn load(
     path: &Path,
     directory: Option<&Path>,
-    known: &Named<[u8; 32], LoadedComponent>,
+    known: &SharedByName<[u8; 32], LoadedComponent>,
     note: &mut dyn FnMut(String),
 ) -> Result<Arc<LoadedComponent>, String> {
     let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;

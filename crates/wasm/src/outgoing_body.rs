@@ -90,7 +90,7 @@ enum End {
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// The bytes are written, and there is room for more.
     WithRoom,
     /// The bytes are written, and the body is full.
@@ -224,16 +224,16 @@ impl Drop for OutgoingBody {
 
 impl BodyWriter {
     /// Writes bytes if there is room for them.
-    pub fn try_write(&self, bytes: &[u8]) -> StreamResult<Written> {
+    pub fn try_write(&self, bytes: &[u8]) -> StreamResult<WriteOutcome> {
         let state = &mut *self.shared.lock();
         if state.is_reader_dropped {
             return Err(StreamError::Closed);
         }
         if !state.has_room() || bytes.len() > PIECE_BYTES {
-            return Ok(Written::No);
+            return Ok(WriteOutcome::No);
         }
         self.shared.add(state, bytes)?;
-        Ok(if state.has_room() { Written::WithRoom } else { Written::Full })
+        Ok(if state.has_room() { WriteOutcome::WithRoom } else { WriteOutcome::Full })
     }
 }
 
@@ -262,9 +262,9 @@ impl Pollable for BodyWriter {
 impl OutputStream for BodyWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         match self.try_write(&bytes)? {
-            Written::WithRoom | Written::Full => Ok(()),
+            WriteOutcome::WithRoom | WriteOutcome::Full => Ok(()),
             // The instance has not called `check-write` first.
-            Written::No => Err(StreamError::Trap(format_err!("write exceeded budget"))),
+            WriteOutcome::No => Err(StreamError::Trap(format_err!("write exceeded budget"))),
         }
     }
 
@@ -359,11 +359,11 @@ mod tests {
         let piece = vec![b'x'; PIECE_BYTES];
         for at in 1..=MOST_PIECES {
             assert_eq!(writer.check_write().unwrap(), PIECE_BYTES);
-            let expected = if at < MOST_PIECES { Written::WithRoom } else { Written::Full };
+            let expected = if at < MOST_PIECES { WriteOutcome::WithRoom } else { WriteOutcome::Full };
             assert_eq!(writer.try_write(&piece).unwrap(), expected);
         }
         assert_eq!(writer.check_write().unwrap(), 0);
-        assert_eq!(writer.try_write(&TEXT).unwrap(), Written::No);
+        assert_eq!(writer.try_write(&TEXT).unwrap(), WriteOutcome::No);
         assert!(matches!(writer.write(TEXT), Err(StreamError::Trap(_))));
         let waiting = tokio::spawn(async move {
             writer.ready().await;

@@ -19,10 +19,10 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The output of an instance, up to a limit. Further bytes are counted and dropped.
 #[derive(Clone)]
 pub struct Output {
-    written: Arc<Mutex<Written>>,
+    written: Arc<Mutex<OutputBuffer>>,
 }
 
-struct Written {
+struct OutputBuffer {
     bytes: Vec<u8>,
     most_bytes: usize,
     dropped_bytes: u64,
@@ -31,7 +31,7 @@ struct Written {
 impl Output {
     /// An output that keeps up to this many bytes.
     pub fn new(most_bytes: usize) -> Output {
-        let written = Written { bytes: Vec::new(), most_bytes, dropped_bytes: 0 };
+        let written = OutputBuffer { bytes: Vec::new(), most_bytes, dropped_bytes: 0 };
         Output { written: Arc::new(Mutex::new(written)) }
     }
 

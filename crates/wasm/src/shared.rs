@@ -1,6 +1,6 @@
 //! What the components of a server share. A reload keeps it.
 
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::SharedByName;
 
 use crate::bucket::Bucket;
 use crate::compiled::LoadedComponent;
@@ -9,7 +9,7 @@ use crate::compiled::LoadedComponent;
 #[derive(Default)]
 pub struct WasmShared {
     /// By site and name. A bucket is kept as long as a route names it.
-    pub(crate) buckets: Named<(String, String), Bucket>,
+    pub(crate) buckets: SharedByName<(String, String), Bucket>,
     /// By the hash of the component.
-    pub(crate) loaded: Named<[u8; 32], LoadedComponent>,
+    pub(crate) loaded: SharedByName<[u8; 32], LoadedComponent>,
 }

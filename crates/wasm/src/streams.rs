@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, OutputStream, StreamError, StreamResult, subscribe,
 };
 
-use crate::outgoing_body::{BodyWriter, Written};
+use crate::outgoing_body::{BodyWriter, WriteOutcome};
 use crate::state::State;
 
 /// The interface, of the version whose types the bindings of wasmtime define.
@@ -71,15 +71,15 @@ type WriteResult = (Result<(), streams::StreamError>,);
 fn write_to_body(
     store: &StoreContextMut<'_, State>,
     (stream, bytes): &Write,
-) -> Option<StreamResult<Written>> {
+) -> Option<StreamResult<WriteOutcome>> {
     let body = store.data().resources().get(&body_key(stream)).ok()?;
     Some(body.try_write(bytes.as_le_slice(store)))
 }
 
 fn write(mut store: StoreContextMut<'_, State>, arguments: Write) -> Result<WriteResult> {
     let written = match write_to_body(&store, &arguments) {
-        Some(Ok(Written::WithRoom | Written::Full)) => Ok(()),
-        Some(Ok(Written::No)) => Err(StreamError::trap("write exceeded budget")),
+        Some(Ok(WriteOutcome::WithRoom | WriteOutcome::Full)) => Ok(()),
+        Some(Ok(WriteOutcome::No)) => Err(StreamError::trap("write exceeded budget")),
         Some(Err(error)) => Err(error),
         None => {
             let (stream, bytes) = arguments;
@@ -100,9 +100,9 @@ fn blocking_write_and_flush(
     };
     let (stream, bytes) = arguments;
     let unwritten = match written {
-        Some(Ok(Written::WithRoom)) => return Box::new(ready(Ok((Ok(()),)))),
-        Some(Ok(Written::Full)) => Ok(None),
-        Some(Ok(Written::No)) | None => Ok(Some(bytes.as_le_slice(&store).to_vec())),
+        Some(Ok(WriteOutcome::WithRoom)) => return Box::new(ready(Ok((Ok(()),)))),
+        Some(Ok(WriteOutcome::Full)) => Ok(None),
+        Some(Ok(WriteOutcome::No)) | None => Ok(Some(bytes.as_le_slice(&store).to_vec())),
         Some(Err(error)) => Err(error),
     };
     Box::new(async move {
@@ -166,9 +166,9 @@ impl Streams<'_> {
             return self.output(stream)?.blocking_write_and_flush(bytes).await;
         };
         match body.try_write(&bytes)? {
-            Written::WithRoom => Ok(()),
-            Written::Full => self.wait_for_room(stream).await,
-            Written::No => body.blocking_write_and_flush(bytes).await,
+            WriteOutcome::WithRoom => Ok(()),
+            WriteOutcome::Full => self.wait_for_room(stream).await,
+            WriteOutcome::No => body.blocking_write_and_flush(bytes).await,
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use rustix::io::Errno;
-use touchstone_files::root::Refused;
+use touchstone_files::root::OpenError;
 use touchstone_handler::answer::{Answer, BodyPart};
 
 use crate::markup::{XML_BEGIN, escape};
@@ -102,13 +102,13 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Failure {
+impl From<OpenError> for Failure {
+    fn from(refused: OpenError) -> Failure {
         match refused {
-            Refused::NotFound => Failure::new(404),
-            Refused::Forbidden | Refused::NotAFile => Failure::new(403),
-            Refused::TooManyOpenFiles => Failure::new(503).detail("no file descriptor left"),
-            Refused::Other(error) => error.into(),
+            OpenError::NotFound => Failure::new(404),
+            OpenError::Forbidden | OpenError::NotAFile => Failure::new(403),
+            OpenError::TooManyOpenFiles => Failure::new(503).detail("no file descriptor left"),
+            OpenError::Other(error) => error.into(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{self, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use touchstone_files::percent::encode_path;
-use touchstone_files::root::{FileFacts, FileKind, Refused, Root};
+use touchstone_files::root::{FileFacts, FileKind, OpenError, Root};
 
 use crate::failure::{Failure, Result};
 use crate::names::is_hidden_name;
@@ -175,7 +175,7 @@ impl Tree {
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             return match self.root.facts(path) {
                 Ok(facts) => Ok((Some(facts), true)),
-                Err(Refused::NotFound) => Ok((None, true)),
+                Err(OpenError::NotFound) => Ok((None, true)),
                 Err(refused) => Err(refused.into()),
             };
         }

@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn each_cause_is_told_once_until_it_has_gone_away() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let report = told.clone();
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let report = reports.clone();
         let faults = Faults::new(
             PathBuf::from("/cache"),
             Box::new(move |level, message| report.lock().unwrap().push((level, message.to_string()))),
@@ -113,13 +113,13 @@ mod tests {
         assert_eq!(fail(io::ErrorKind::NotFound), Cause::Missing);
         assert_eq!(fail(io::ErrorKind::ReadOnlyFilesystem), Cause::ReadOnly);
         assert_eq!(fail(io::ErrorKind::Other), Cause::Write);
-        assert_eq!(told.lock().unwrap().len(), 4);
+        assert_eq!(reports.lock().unwrap().len(), 4);
         faults.end(Cause::Full);
         assert!(!faults.lasts(Cause::Full) && faults.lasts(Cause::Missing));
         fail(io::ErrorKind::StorageFull);
-        let told = told.lock().unwrap();
-        assert_eq!(told.len(), 5);
-        assert!(told.iter().all(|(level, message)| {
+        let reports = reports.lock().unwrap();
+        assert_eq!(reports.len(), 5);
+        assert!(reports.iter().all(|(level, message)| {
             matches!(level, Level::Warning) && message.starts_with("the cache's directory /cache cannot")
         }));
         let counts = TierFaults { full: 3, missing: 1, read_only: 1, write: 1, read: 0 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_files::cache::{Prepared, SharedBody};
+use touchstone_files::cache::{PreparedResponse, SharedBody};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::ranges::RangeSource;
@@ -16,7 +16,7 @@ use touchstone_http::request::Method;
 use super::head::RequestFields;
 use super::shared_fetch::{Head, Reader};
 use crate::rules::cache_status::CacheStatus;
-use crate::rules::conditions::{Selected, select};
+use crate::rules::conditions::{SelectedPart, select};
 use crate::rules::fields::{append, lines, list_has};
 use crate::store::Object;
 
@@ -40,18 +40,18 @@ pub fn of_object(
         (object.terms.date, now),
     );
     let part = object.part();
-    let is_here = match &selected {
-        Selected::NotModified => true,
-        Selected::Whole | Selected::Unsatisfiable => part.is_none(),
-        Selected::Ranges(ranges) => part.is_none_or(|part| ranges.iter().all(|range| part.holds(*range))),
+    let is_stored = match &selected {
+        SelectedPart::NotModified => true,
+        SelectedPart::Whole | SelectedPart::Unsatisfiable => part.is_none(),
+        SelectedPart::Ranges(ranges) => part.is_none_or(|part| ranges.iter().all(|range| part.holds(*range))),
     };
-    if !is_here {
+    if !is_stored {
         return None;
     }
     let mut fields = Vec::with_capacity(object.fields().len() + 128);
     object.append_fields(now, cache_status, &mut fields);
     let mut answer = match selected {
-        Selected::Whole => {
+        SelectedPart::Whole => {
             let mut answer = Answer::new(object.status());
             let whole = 0..object.body().len();
             if request.method() != Method::Head && !object.trailers().is_empty() && takes_trailers(request) {
@@ -62,9 +62,9 @@ pub fn of_object(
             answer.fields = fields;
             answer
         }
-        Selected::NotModified => not_modified(&fields),
-        Selected::Unsatisfiable => Answer::unsatisfied_range(object.complete_length()),
-        Selected::Ranges(ranges) => of_ranges(object, fields, &ranges),
+        SelectedPart::NotModified => not_modified(&fields),
+        SelectedPart::Unsatisfiable => Answer::unsatisfied_range(object.complete_length()),
+        SelectedPart::Ranges(ranges) => of_ranges(object, fields, &ranges),
     };
     answer.date = Some(format_imf_fixdate(object.terms.date));
     Some(answer)
@@ -73,10 +73,13 @@ pub fn of_object(
 /// The bytes that a request selects, if they are one range.
 pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<ByteRange> {
     let fields = RequestFields(&request.received);
-    let of = (object.terms.date, now);
-    match select(fields, true, object.fields(), object.status(), object.complete_length(), of) {
-        Selected::Ranges(ranges) if ranges.len() == 1 => ranges.first().copied(),
-        Selected::Ranges(_) | Selected::Whole | Selected::NotModified | Selected::Unsatisfiable => None,
+    let times = (object.terms.date, now);
+    match select(fields, true, object.fields(), object.status(), object.complete_length(), times) {
+        SelectedPart::Ranges(ranges) if ranges.len() == 1 => ranges.first().copied(),
+        SelectedPart::Ranges(_)
+        | SelectedPart::Whole
+        | SelectedPart::NotModified
+        | SelectedPart::Unsatisfiable => None,
     }
 }
 
@@ -145,7 +148,9 @@ pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64
 /// A slice of the stored body: long ones are not copied.
 fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> BodyPart {
     match object.long_body() {
-        Some(body) => BodyPart::Cached(Arc::new(Prepared::assemble(&[], SharedBody::Long(body), 0)), range),
+        Some(body) => {
+            BodyPart::Cached(Arc::new(PreparedResponse::assemble(&[], SharedBody::Long(body), 0)), range)
+        }
         None => BodyPart::Bytes(Bytes::copy_from_slice(object.body().get(range).unwrap_or_default())),
     }
 }
@@ -171,7 +176,7 @@ pub fn of_shared_fetch(
     }
     let selected =
         select(RequestFields(&request.received), false, &head.fields, head.status, 0, (head.terms.date, now));
-    let mut answer = if selected == Selected::NotModified {
+    let mut answer = if selected == SelectedPart::NotModified {
         not_modified(&fields)
     } else {
         let (mut sender, body) = pipe(PIPE_BYTES);

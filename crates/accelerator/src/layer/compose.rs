@@ -49,21 +49,21 @@ const MOST_KNOWN_PAGES: usize = 4096;
 const PIPE_BYTES: usize = 128 * 1024;
 
 /// An interface with its cache, whose pages are composed.
-pub struct Composed {
+pub struct ComposedInterface {
     inner: Arc<dyn Interface>,
     route: CachedRoute,
     /// The prefix of the paths of parts: the route's own path.
     path: Arc<[u8]>,
 }
 
-impl Composed {
+impl ComposedInterface {
     /// Composes the pages of `inner`, a route with the path `path`.
-    pub fn new(inner: Arc<dyn Interface>, route: CachedRoute, path: &str) -> Composed {
-        Composed { inner, route, path: path.as_bytes().into() }
+    pub fn new(inner: Arc<dyn Interface>, route: CachedRoute, path: &str) -> ComposedInterface {
+        ComposedInterface { inner, route, path: path.as_bytes().into() }
     }
 }
 
-impl InterfaceLayer for Composed {
+impl InterfaceLayer for ComposedInterface {
     fn inner(&self) -> &dyn Interface {
         &*self.inner
     }
@@ -245,7 +245,7 @@ struct Composition {
 /// A piece of the page whose fetches have started.
 enum Piece {
     Text(Bytes),
-    Part { fetch: Fetching, is_optional: bool },
+    Part { fetch: PartFetch, is_optional: bool },
     Try { attempt: Vec<Piece>, except: Vec<Node> },
 }
 
@@ -256,9 +256,9 @@ enum FetchedPiece {
 }
 
 /// A part that is being fetched. Dropping it cancels the fetch.
-struct Fetching(JoinHandle<Option<Answer>>);
+struct PartFetch(JoinHandle<Option<Answer>>);
 
-impl Drop for Fetching {
+impl Drop for PartFetch {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -285,7 +285,7 @@ impl Composition {
             Node::Text(text) => Piece::Text(text),
             Node::Include(include) => {
                 let is_optional = include.is_optional;
-                let fetch = Fetching(spawn_local(self.clone().fetch(include)));
+                let fetch = PartFetch(spawn_local(self.clone().fetch(include)));
                 Piece::Part { fetch, is_optional }
             }
             Node::Try { attempt, except } => Piece::Try { attempt: self.begin(attempt), except },

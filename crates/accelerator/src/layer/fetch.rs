@@ -49,9 +49,9 @@ pub struct Fetch {
     /// The stored part, if the rest is requested.
     pub completing: Option<Arc<Object>>,
     /// Takes an answer that is only for this client.
-    pub own: Rc<RefCell<Option<Handled>>>,
+    pub unshared_answer: Rc<RefCell<Option<Handled>>>,
     /// Takes the field lines of the answer that are only for this client.
-    pub own_fields: Rc<RefCell<Vec<u8>>>,
+    pub client_only_fields: Rc<RefCell<Vec<u8>>>,
     /// It is fetched although no client waits.
     pub is_background: bool,
     /// The client that gets interim responses while it waits.
@@ -61,17 +61,17 @@ pub struct Fetch {
 /// Receives interim responses of the handler (RFC 9110 section 15.2). The client waits in another task, which
 /// must be woken for them.
 #[derive(Default)]
-struct Relay {
+struct InterimRelay {
     interim: InterimResponses,
 }
 
-impl TakesInterim for Relay {
+impl TakesInterim for InterimRelay {
     fn interim(&self) -> &InterimResponses {
         &self.interim
     }
 }
 
-impl Relay {
+impl InterimRelay {
     fn pass_on(&self, client: Option<&Weak<dyn TakesInterim>>, shared_fetch: &SharedFetch) {
         let mut has_any = false;
         while let Some(interim) = self.interim.take() {
@@ -87,12 +87,12 @@ impl Relay {
 }
 
 /// Ends a shared fetch when its task ends for any reason.
-struct Ending<'a> {
+struct FinishOnDrop<'a> {
     accelerated: &'a AcceleratedOfCore,
     shared_fetch: &'a Arc<SharedFetch>,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for FinishOnDrop<'_> {
     fn drop(&mut self) {
         self.accelerated.route.accelerator.shared_fetches.leave(self.shared_fetch);
         self.shared_fetch.finish(false);
@@ -115,18 +115,18 @@ impl Fetch {
             facts,
             validating,
             completing,
-            own,
-            own_fields,
+            unshared_answer,
+            client_only_fields,
             is_background,
             client,
         } = self;
-        let relay = Rc::new(Relay::default());
+        let relay = Rc::new(InterimRelay::default());
         request.interim = Some(relay.clone());
         if let Some(content) = &facts.query_content {
             request.body = Receiver::of(content.clone());
         }
         let request = announce(request, accelerated.route.policy.esi != Esi::Off);
-        let ending = Ending { accelerated: &accelerated, shared_fetch: &shared_fetch };
+        let finish_on_drop = FinishOnDrop { accelerated: &accelerated, shared_fetch: &shared_fetch };
         let fetching = accelerated.route.accelerator.store.begin_fetch(facts.hash);
         shared_fetch.begin(fetching.purge_count());
         let sent = Instant::now();
@@ -148,14 +148,14 @@ impl Fetch {
                 }
             }
         };
-        let fetched = Fetched {
+        let fetched = FetchResult {
             accelerated: &accelerated,
             shared_fetch: &shared_fetch,
             received: &received,
             facts: &facts,
             validating: validating.as_ref(),
             completing: completing.as_ref(),
-            own_fields: &own_fields,
+            client_only_fields: &client_only_fields,
             purge_count: fetching.purge_count(),
             sent,
         };
@@ -164,10 +164,10 @@ impl Fetch {
                 Handled::Answer(answer) => Some(answer.status),
                 _ => None,
             };
-            *own.borrow_mut() = Some(left);
+            *unshared_answer.borrow_mut() = Some(left);
             shared_fetch.set_phase(Phase::NotShared { status });
         }
-        drop(ending);
+        drop(finish_on_drop);
     }
 }
 
@@ -218,20 +218,20 @@ pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
 }
 
 /// The result of a request to the origin.
-struct Fetched<'a> {
+struct FetchResult<'a> {
     accelerated: &'a AcceleratedOfCore,
     shared_fetch: &'a Arc<SharedFetch>,
     received: &'a ReceivedHead,
     facts: &'a LookupFacts,
     validating: Option<&'a Arc<Object>>,
     completing: Option<&'a Arc<Object>>,
-    own_fields: &'a RefCell<Vec<u8>>,
+    client_only_fields: &'a RefCell<Vec<u8>>,
     purge_count: u64,
     /// When the request was sent.
     sent: Instant,
 }
 
-impl Fetched<'_> {
+impl FetchResult<'_> {
     /// Stores an answer that may be stored and passes it to all requests that wait. Returns an answer that is
     /// only for one client.
     async fn process_response(&self, handled: Handled) -> Option<Handled> {
@@ -242,7 +242,7 @@ impl Fetched<'_> {
         if answer.status == 304
             && let Some(object) = self.validating
         {
-            self.validated(object, &answer).await;
+            self.process_not_modified(object, &answer).await;
             return None;
         }
         let Some(draft) = self.draft(&answer) else {
@@ -325,10 +325,10 @@ impl Fetched<'_> {
 
     /// Called when the origin has confirmed a stored response, which gets the newer head (RFC 9111 section
     /// 4.3.4).
-    async fn validated(&self, object: &Arc<Object>, answer: &Answer) {
+    async fn process_not_modified(&self, object: &Arc<Object>, answer: &Answer) {
         let policy = &self.accelerated.route.policy;
         let of_visitor = left_out_of_update(&answer.fields, policy);
-        *self.own_fields.borrow_mut() = lines_named(&answer.fields, &of_visitor);
+        *self.client_only_fields.borrow_mut() = lines_named(&answer.fields, &of_visitor);
         let fields = updated_fields(object.fields(), &answer.fields, &of_visitor);
         let mut with_age = fields.clone();
         for (name, value) in lines(&answer.fields).filter(|(name, _)| name.eq_ignore_ascii_case(b"age")) {
@@ -393,7 +393,7 @@ impl Fetched<'_> {
         };
         let fields = stored_fields(&answer.fields, &storable.left_out);
         let selector = vary::selector(&answer.fields, RequestFields(self.received), policy)?;
-        *self.own_fields.borrow_mut() = lines_named(&answer.fields, &storable.left_out);
+        *self.client_only_fields.borrow_mut() = lines_named(&answer.fields, &storable.left_out);
         let head = Head { status: answer.status, fields, selector, terms: storable.terms, length };
         Some(Draft { head, part })
     }
@@ -416,8 +416,10 @@ impl Fetched<'_> {
             return Arc::new(Object::new(new(head.status, head.terms, &head.fields, None, pieces)));
         };
         let body = pieces.concat();
-        if let Some(CombinedPart { part: whole, body: joined, terms }) = self.joined(head, part, &body) {
-            let joined = [Bytes::from(joined)];
+        if let Some(CombinedPart { part: whole, body: combined_body, terms }) =
+            self.combine_with_stored(head, part, &body)
+        {
+            let combined_body = [Bytes::from(combined_body)];
             if whole.is_everything() {
                 let mut fields = Vec::with_capacity(head.fields.len());
                 for (name, value) in lines(&head.fields) {
@@ -425,15 +427,20 @@ impl Fetched<'_> {
                         append(&mut fields, name, value);
                     }
                 }
-                return Arc::new(Object::new(new(200, terms, &fields, None, &joined)));
+                return Arc::new(Object::new(new(200, terms, &fields, None, &combined_body)));
             }
-            return Arc::new(Object::new(new(206, terms, &head.fields, Some(whole), &joined)));
+            return Arc::new(Object::new(new(206, terms, &head.fields, Some(whole), &combined_body)));
         }
         Arc::new(Object::new(new(206, head.terms, &head.fields, Some(part), pieces)))
     }
 
     /// The part combined with the stored one, if both belong to the same representation.
-    fn joined(&self, head: &Head, part: partial::ContentRange, body: &[u8]) -> Option<CombinedPart> {
+    fn combine_with_stored(
+        &self,
+        head: &Head,
+        part: partial::ContentRange,
+        body: &[u8],
+    ) -> Option<CombinedPart> {
         if part.is_everything() {
             return Some(CombinedPart { part, body: body.to_vec(), terms: head.terms });
         }
@@ -466,7 +473,7 @@ impl Fetched<'_> {
     fn applies_to_others(&self, answer: &Answer) -> bool {
         let facts = self.facts;
         let is_plain = !facts.has_cookie && !facts.is_authorized && !facts.directives.no_store;
-        is_plain && !facts.has_range && is_of_page(answer.status)
+        is_plain && !facts.has_range && applies_to_all_requests(answer.status)
     }
 
     /// Called for a response that is not stored: the stored one is no longer valid, and other requests need
@@ -488,7 +495,7 @@ impl Fetched<'_> {
 /// Whether other requests for the page would get the same answer, if one with this status is not stored.
 /// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) are no evidence
 /// about other requests.
-fn is_of_page(status: u16) -> bool {
+fn applies_to_all_requests(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)
 }
 
@@ -500,10 +507,10 @@ mod tests {
     #[test]
     fn answers_that_one_request_has_caused_tell_nothing_of_others() {
         for status in [200, 204, 301, 302, 404, 410] {
-            assert!(is_of_page(status), "{status}");
+            assert!(applies_to_all_requests(status), "{status}");
         }
         for status in [206, 304, 400, 401, 403, 405, 408, 413, 414, 416, 417, 421, 429, 431, 501] {
-            assert!(!is_of_page(status), "{status}");
+            assert!(!applies_to_all_requests(status), "{status}");
         }
     }
 

@@ -33,10 +33,10 @@ use crate::rules::{fields, groups, query, storing, vary};
 use crate::store::{NewObject, Object, State, hash_of, is_equivalent};
 
 /// The maximum number of attempts after the awaited response was not for the request.
-const MOST_ROUNDS: usize = 4;
+const MOST_ATTEMPTS: usize = 4;
 
 /// The result of one attempt.
-enum Round {
+enum AttemptResult {
     Done(Handled),
     /// The response that it waited for is not for it.
     Again,
@@ -80,11 +80,11 @@ impl AcceleratedOfCore {
     async fn answer(self: Rc<Self>, mut request: Request) -> Handled {
         let method = request.method();
         if !method.is_safe() {
-            return self.change(request).await;
+            return self.handle_unsafe(request).await;
         }
         let received = RequestFields(&request.received);
         if method == Method::Query && !query::may_be_stored(received, request.body_length()) {
-            return self.pass(request, CacheOutcome::Method).await;
+            return self.pass_on(request, CacheOutcome::Method).await;
         }
         let is_get = matches!(method, Method::Get | Method::Head) && request.body_length() == Some(0);
         let is_plain = (is_get || method == Method::Query)
@@ -94,7 +94,7 @@ impl AcceleratedOfCore {
             && !means_another_path(&request)
             && !self.route.policy.bypass.as_ref().is_some_and(|bypass| bypass.holds(&request));
         if !is_plain {
-            return self.pass(request, CacheOutcome::Bypass).await;
+            return self.pass_on(request, CacheOutcome::Bypass).await;
         }
         let mut content = None;
         if method == Method::Query {
@@ -105,24 +105,28 @@ impl AcceleratedOfCore {
         }
         let facts = Rc::new(self.facts(&request, content));
         let mut may_join = true;
-        for round in 0..MOST_ROUNDS {
-            may_join &= round + 1 < MOST_ROUNDS;
-            match self.clone().round(&request, &facts, may_join).await {
-                Round::Done(handled) => return handled,
-                Round::Again => {}
-                Round::Alone => may_join = false,
+        for attempt in 0..MOST_ATTEMPTS {
+            may_join &= attempt + 1 < MOST_ATTEMPTS;
+            match self.clone().attempt(&request, &facts, may_join).await {
+                AttemptResult::Done(handled) => return handled,
+                AttemptResult::Again => {}
+                AttemptResult::Alone => may_join = false,
             }
         }
         if let Some(content) = &facts.query_content {
             request.body = Receiver::of(content.clone());
         }
-        self.pass(request, CacheOutcome::Bypass).await
+        self.pass_on(request, CacheOutcome::Bypass).await
     }
 
     fn facts(&self, request: &Request, query_content: Option<Bytes>) -> LookupFacts {
         let policy = &*self.route.policy;
         let mut key = Vec::with_capacity(128);
-        key::write(&self.target(request, &request.encoded_path, request.query.as_deref()), policy, &mut key);
+        key::write_key(
+            &self.target(request, &request.encoded_path, request.query.as_deref()),
+            policy,
+            &mut key,
+        );
         let received = RequestFields(&request.received);
         let epoch = |key: &[u8]| self.route.accelerator.store.query_epoch(hash_of(key));
         if policy.key.is_some() || !policy.key_of_origin.is_empty() {
@@ -160,16 +164,21 @@ impl AcceleratedOfCore {
     }
 
     /// Makes one attempt to answer.
-    async fn round(self: Rc<Self>, request: &Request, facts: &Rc<LookupFacts>, may_join: bool) -> Round {
+    async fn attempt(
+        self: Rc<Self>,
+        request: &Request,
+        facts: &Rc<LookupFacts>,
+        may_join: bool,
+    ) -> AttemptResult {
         let now = self.now();
-        let (found, has_others) = self.stored(request, facts).await;
+        let (found, has_others) = self.select_stored(request, facts).await;
         let found = found.as_ref();
         if let Some(answer) = found.and_then(|object| self.reuse(object, request, facts, now)) {
-            return Round::Done(Handled::Answer(answer));
+            return AttemptResult::Done(Handled::Answer(answer));
         }
         if facts.directives.only_if_cached {
             let status = CacheStatus::new(CacheOutcome::OnlyIfCached);
-            return Round::Done(self.marked(Handled::Answer(Answer::error(504)), status));
+            return AttemptResult::Done(self.with_cache_status(Handled::Answer(Answer::error(504)), status));
         }
         let outcome = match found {
             Some(object) if object.part().is_some() => CacheOutcome::Partial,
@@ -181,7 +190,7 @@ impl AcceleratedOfCore {
             None => CacheOutcome::Miss,
         };
         if request.method() == Method::Head {
-            return Round::Done(self.head(request, facts, found.cloned(), outcome).await);
+            return AttemptResult::Done(self.head(request, facts, found.cloned(), outcome).await);
         }
         let fetch = match self.plan(request, facts, found, may_join, now) {
             Some(Plan::Own(fetch)) => fetch,
@@ -191,7 +200,7 @@ impl AcceleratedOfCore {
                     return self.wait_for_other(reader, request, facts, found, outcome).await;
                 }
             },
-            None => return Round::Done(Handled::Answer(Answer::error(400))),
+            None => return AttemptResult::Done(Handled::Answer(Answer::error(400))),
         };
         self.wait_for_own(fetch, request, found, outcome).await
     }
@@ -251,15 +260,15 @@ impl AcceleratedOfCore {
     }
 
     /// The stored response that the request selects, and whether there are others with its key.
-    async fn stored(&self, request: &Request, facts: &LookupFacts) -> (Option<Arc<Object>>, bool) {
-        let under = self.under(facts.hash, &facts.key).await;
+    async fn select_stored(&self, request: &Request, facts: &LookupFacts) -> (Option<Arc<Object>>, bool) {
+        let objects = self.all_under_key(facts.hash, &facts.key).await;
         let mut scratch = Vec::new();
-        let has_any = !under.is_empty();
+        let has_any = !objects.is_empty();
         let mut may_answer = |object: &Arc<Object>| {
             object.terms.may_answer(facts.is_authorized, facts.has_cookie)
                 && vary::matches(object.selector(), RequestFields(&request.received), &mut scratch)
         };
-        let selected = under
+        let selected = objects
             .into_iter()
             .filter(&mut may_answer)
             // A complete response is preferred to a part, and then the latest (RFC 9111 section 4.1).
@@ -272,8 +281,8 @@ impl AcceleratedOfCore {
                 reuse::decide_reuse(&object.terms, &facts.directives, is_soft_purged, self.now())
                     == Reuse::Fresh
             };
-            let under = self.under(hash_of(&key), &key).await;
-            let equivalent = under
+            let objects = self.all_under_key(hash_of(&key), &key).await;
+            let equivalent = objects
                 .into_iter()
                 .filter(|object| object.part().is_none() && is_fresh(object))
                 .filter(|object| is_equivalent(object.key(), object.fields(), &facts.key))
@@ -288,21 +297,21 @@ impl AcceleratedOfCore {
     }
 
     /// All responses that are stored under a key, in memory and on disk.
-    async fn under(&self, hash: u64, key: &[u8]) -> Vec<Arc<Object>> {
+    async fn all_under_key(&self, hash: u64, key: &[u8]) -> Vec<Arc<Object>> {
         let store = &self.route.accelerator.store;
-        let mut under = store.under(hash, key);
+        let mut objects = store.under(hash, key);
         // The disk may have more of them than the memory.
-        if let Some(tier) = store.tier().filter(|tier| tier.held(hash) > under.len()).cloned() {
+        if let Some(tier) = store.tier().filter(|tier| tier.held(hash) > objects.len()).cloned() {
             let owned = key.to_vec();
             let fetching = store.begin_fetch(hash);
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &owned)).await;
-            let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
+            let is_new = |object: &Object| objects.iter().all(|known| known.selector() != object.selector());
             for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
                 store.promote(Arc::new(object), fetching.purge_count());
             }
-            under = store.under(hash, key);
+            objects = store.under(hash, key);
         }
-        under
+        objects
     }
 
     /// The key of the shared fetch: the key of the request, and the values of the fields that are known to
@@ -334,8 +343,8 @@ impl AcceleratedOfCore {
             facts: facts.clone(),
             validating: None,
             completing: None,
-            own: Rc::new(RefCell::new(None)),
-            own_fields: Rc::default(),
+            unshared_answer: Rc::new(RefCell::new(None)),
+            client_only_fields: Rc::default(),
             is_background: false,
             client: request.interim.as_ref().map(Rc::downgrade),
         }
@@ -388,17 +397,17 @@ impl AcceleratedOfCore {
         request: &Request,
         found: Option<&Arc<Object>>,
         outcome: CacheOutcome,
-    ) -> Round {
-        let own = fetch.own.clone();
-        let own_fields = fetch.own_fields.clone();
-        let with_own_fields = |mut answer: Answer| {
-            answer.fields.extend_from_slice(&own_fields.borrow());
+    ) -> AttemptResult {
+        let unshared_answer = fetch.unshared_answer.clone();
+        let client_only_fields = fetch.client_only_fields.clone();
+        let with_client_only_fields = |mut answer: Answer| {
+            answer.fields.extend_from_slice(&client_only_fields.borrow());
             answer
         };
         let facts = fetch.facts.clone();
         let is_rest = fetch.completing.is_some();
         let found = found.filter(|_| !is_rest);
-        let Some(mut reader) = fetch.shared_fetch.read(false) else { return Round::Again };
+        let Some(mut reader) = fetch.shared_fetch.read(false) else { return AttemptResult::Again };
         tokio::task::spawn_local(fetch.run(self.clone()));
         let now = self.now();
         let status = CacheStatus::new(outcome);
@@ -417,31 +426,38 @@ impl AcceleratedOfCore {
                     Some(Answer { cache: result, ..part })
                 });
                 match answer {
-                    Some(answer) => Round::Done(Handled::Answer(with_own_fields(answer))),
-                    None => Round::Again,
+                    Some(answer) => AttemptResult::Done(Handled::Answer(with_client_only_fields(answer))),
+                    None => AttemptResult::Again,
                 }
             }
             Phase::Streaming(head) => {
                 let status = CacheStatus { is_stored: true, ..status };
                 let status = self.route.policy.cache_status.then_some(status);
-                let answer =
-                    with_own_fields(answer::of_shared_fetch(&head, reader, request, status, self.now()));
-                Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..answer }))
+                let answer = with_client_only_fields(answer::of_shared_fetch(
+                    &head,
+                    reader,
+                    request,
+                    status,
+                    self.now(),
+                ));
+                AttemptResult::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..answer }))
             }
             phase @ (Phase::NotShared { .. } | Phase::Failed) => {
                 let stale = phase
                     .failure()
                     .and_then(|failed| self.instead_of_error(failed, found, request, &facts, now));
                 if let Some(answer) = stale {
-                    return Round::Done(Handled::Answer(answer));
+                    return AttemptResult::Done(Handled::Answer(answer));
                 }
                 let handled = match phase {
                     Phase::Failed => Some(Handled::Answer(Answer::error(502))),
-                    _ => own.borrow_mut().take(),
+                    _ => unshared_answer.borrow_mut().take(),
                 };
-                handled.map_or(Round::Again, |handled| Round::Done(self.marked(handled, status)))
+                handled.map_or(AttemptResult::Again, |handled| {
+                    AttemptResult::Done(self.with_cache_status(handled, status))
+                })
             }
-            Phase::Waiting => Round::Again,
+            Phase::Waiting => AttemptResult::Again,
         }
     }
 
@@ -453,7 +469,7 @@ impl AcceleratedOfCore {
         facts: &LookupFacts,
         found: Option<&Arc<Object>>,
         outcome: CacheOutcome,
-    ) -> Round {
+    ) -> AttemptResult {
         let phase = reader.head().await;
         let now = self.now();
         let status = CacheStatus { is_collapsed: true, ..CacheStatus::new(outcome) };
@@ -467,21 +483,21 @@ impl AcceleratedOfCore {
                 if is_shared && is_for_it(&object.terms, object.selector()) =>
             {
                 match self.of_object(&object, request, status, CacheResult::Hit, now) {
-                    Some(answer) => Round::Done(Handled::Answer(answer)),
-                    None => Round::Again,
+                    Some(answer) => AttemptResult::Done(Handled::Answer(answer)),
+                    None => AttemptResult::Again,
                 }
             }
             Phase::Streaming(head) if is_for_it(&head.terms, &head.selector) => {
                 let status = self.route.policy.cache_status.then_some(status);
                 let answer = answer::of_shared_fetch(&head, reader, request, status, now);
-                Round::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
+                AttemptResult::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
             }
             // The other request may have caused the error. Without a stored answer, each request that waited
             // is sent once.
-            other => other.failure().map_or(Round::Again, |failed| {
+            other => other.failure().map_or(AttemptResult::Again, |failed| {
                 match self.instead_of_error(failed, found, request, facts, now) {
-                    Some(answer) => Round::Done(Handled::Answer(answer)),
-                    None => Round::Alone,
+                    Some(answer) => AttemptResult::Done(Handled::Answer(answer)),
+                    None => AttemptResult::Alone,
                 }
             }),
         }
@@ -517,7 +533,7 @@ impl AcceleratedOfCore {
     }
 
     /// Adds the cache's status to an answer that is not stored.
-    fn marked(&self, handled: Handled, status: CacheStatus) -> Handled {
+    fn with_cache_status(&self, handled: Handled, status: CacheStatus) -> Handled {
         let result = match status.outcome {
             CacheOutcome::Bypass | CacheOutcome::Method => CacheResult::Bypass,
             _ => CacheResult::Miss,
@@ -534,13 +550,13 @@ impl AcceleratedOfCore {
     }
 
     /// Passes on a request that the cache does not handle.
-    async fn pass(&self, request: Request, outcome: CacheOutcome) -> Handled {
+    async fn pass_on(&self, request: Request, outcome: CacheOutcome) -> Handled {
         let handled = self.inner.clone().handle(request).await;
-        self.marked(handled, CacheStatus::new(outcome))
+        self.with_cache_status(handled, CacheStatus::new(outcome))
     }
 
     /// Passes on an unsafe request and invalidates stored responses (RFC 9111 section 4.4).
-    async fn change(&self, request: Request) -> Handled {
+    async fn handle_unsafe(&self, request: Request) -> Handled {
         let request_time = self.now();
         let left = request.without_body();
         let store = &self.route.accelerator.store;
@@ -558,7 +574,7 @@ impl AcceleratedOfCore {
                 store.insert(Arc::new(object), fetching.purge_count());
             }
         }
-        self.marked(handled, CacheStatus::new(CacheOutcome::Method))
+        self.with_cache_status(handled, CacheStatus::new(CacheOutcome::Method))
     }
 
     /// The response to be stored of an answer to POST that also answers GET and has a lifetime (RFC 9110
@@ -572,10 +588,10 @@ impl AcceleratedOfCore {
     ) -> Option<Object> {
         let answer_fields = fields::FieldText(&answer.fields);
         let host = request.host.as_deref().unwrap_or_default();
-        let own = answer_fields.first("content-location").and_then(|location| {
+        let content_location = answer_fields.first("content-location").and_then(|location| {
             same_origin_target(location, request.is_https(), host, &request.encoded_path)
         });
-        let names_itself = own.is_some_and(|(path, query)| {
+        let names_itself = content_location.is_some_and(|(path, query)| {
             path == *request.encoded_path && query.as_deref() == request.query.as_deref()
         });
         let says_how_long = answer_fields.has("expires") || answer_fields.has("cache-control");
@@ -618,7 +634,7 @@ impl AcceleratedOfCore {
         let policy = &*self.route.policy;
         let key_of = |path: &[u8], query: Option<&[u8]>| {
             let mut key = Vec::new();
-            key::write(&self.target(request, path, query), policy, &mut key);
+            key::write_key(&self.target(request, path, query), policy, &mut key);
             key
         };
         let mut keys = vec![key_of(&request.encoded_path, request.query.as_deref())];
@@ -665,7 +681,7 @@ impl AcceleratedOfCore {
                 self.freshen(object, answer, facts, (request_time, now), fetching.purge_count()).await;
             }
         }
-        self.marked(handled, CacheStatus::new(outcome))
+        self.with_cache_status(handled, CacheStatus::new(outcome))
     }
 
     async fn freshen(

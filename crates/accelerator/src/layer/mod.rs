@@ -42,7 +42,7 @@ use crate::rules::groups::of_response;
 use crate::rules::key::origin;
 use crate::rules::policy::Policy;
 use crate::store::{Object, PurgeMode, PurgeScope, Store, hash_of};
-pub use compose::Composed;
+pub use compose::ComposedInterface;
 use hit_for_miss::HitForMiss;
 use shared_fetch::SharedFetches;
 
@@ -123,19 +123,19 @@ pub struct CachedRoute {
 }
 
 /// An interface with the cache in front of it.
-pub struct Accelerated {
+pub struct AcceleratedInterface {
     route: CachedRoute,
     inner: Arc<dyn Interface>,
 }
 
-impl Accelerated {
+impl AcceleratedInterface {
     /// Puts the cache in front of `inner`.
-    pub fn new(route: CachedRoute, inner: Arc<dyn Interface>) -> Accelerated {
-        Accelerated { route, inner }
+    pub fn new(route: CachedRoute, inner: Arc<dyn Interface>) -> AcceleratedInterface {
+        AcceleratedInterface { route, inner }
     }
 }
 
-impl InterfaceLayer for Accelerated {
+impl InterfaceLayer for AcceleratedInterface {
     fn inner(&self) -> &dyn Interface {
         &*self.inner
     }

@@ -14,7 +14,7 @@ const MOST_RANGES: usize = 32;
 
 /// The part of a stored response that answers a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selected {
+pub enum SelectedPart {
     /// All of it.
     Whole,
     /// These bytes: 206.
@@ -39,10 +39,10 @@ pub fn select(
     status: u16,
     complete_length: u64,
     (date, now): (i64, i64),
-) -> Selected {
+) -> SelectedPart {
     // RFC 9110 section 13.2.1: conditions are evaluated only if the answer would be a success.
     if status != 200 && status != 206 {
-        return Selected::Whole;
+        return SelectedPart::Whole;
     }
     let (mut none_match, mut modified_since) = (Vec::new(), Vec::new());
     let (mut if_range, mut ranges) = (Vec::new(), Vec::new());
@@ -71,17 +71,17 @@ pub fn select(
         ..Conditions::default()
     };
     if evaluate(&conditions, &validators, true, now) == Precondition::NotModified {
-        return Selected::NotModified;
+        return SelectedPart::NotModified;
     }
-    let [wanted] = ranges.as_slice() else { return Selected::Whole };
+    let [wanted] = ranges.as_slice() else { return SelectedPart::Whole };
     let strict = Validators { last_modified: modified.unwrap_or(i64::MIN), ..validators };
     if !is_get || !if_range_holds(field_lines(&if_range), &strict, now) {
-        return Selected::Whole;
+        return SelectedPart::Whole;
     }
     match range::parse(wanted, complete_length, MOST_RANGES) {
-        Ranges::Ignore => Selected::Whole,
-        Ranges::Unsatisfiable => Selected::Unsatisfiable,
-        Ranges::Satisfiable(ranges) => Selected::Ranges(ranges),
+        Ranges::Ignore => SelectedPart::Whole,
+        Ranges::Unsatisfiable => SelectedPart::Unsatisfiable,
+        Ranges::Satisfiable(ranges) => SelectedPart::Ranges(ranges),
     }
 }
 
@@ -97,7 +97,7 @@ fn field_lines<'v>(values: &'v [&'v [u8]]) -> FieldLines<'v> {
 mod tests {
     use super::*;
 
-    fn select_of(request: &str, stored: &str) -> Selected {
+    fn select_of(request: &str, stored: &str) -> SelectedPart {
         let now = parse_http_date(b"Sun, 06 Nov 1994 08:49:37 GMT", 0).unwrap();
         select(FieldText(request.as_bytes()), true, stored.as_bytes(), 200, 10, (now, now))
     }
@@ -105,20 +105,23 @@ mod tests {
     #[test]
     fn conditions_and_ranges() {
         let etag = "ETag: \"a\"\r\n";
-        assert_eq!(select_of("If-None-Match: \"x\", \"a\"\r\n", etag), Selected::NotModified);
+        assert_eq!(select_of("If-None-Match: \"x\", \"a\"\r\n", etag), SelectedPart::NotModified);
         assert_eq!(
             select_of("If-None-Match: \"x\"\r\nIf-None-Match: \"a\"\r\n", etag),
-            Selected::NotModified
+            SelectedPart::NotModified
         );
-        assert_eq!(select_of("If-None-Match: \"x\"\r\n", etag), Selected::Whole);
+        assert_eq!(select_of("If-None-Match: \"x\"\r\n", etag), SelectedPart::Whole);
         let since = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
-        assert_eq!(select_of(since, ""), Selected::NotModified);
+        assert_eq!(select_of(since, ""), SelectedPart::NotModified);
         let later = "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\r\n";
-        assert_eq!(select_of(since, later), Selected::Whole);
+        assert_eq!(select_of(since, later), SelectedPart::Whole);
         let range = ByteRange { first: 8, last: 9 };
-        assert_eq!(select_of("Range: bytes=-2\r\n", etag), Selected::Ranges(vec![range]));
-        assert_eq!(select_of("Range: bytes=10-\r\n", etag), Selected::Unsatisfiable);
-        assert_eq!(select_of("Range: bytes=-2\r\nIf-Range: \"a\"\r\n", etag), Selected::Ranges(vec![range]));
-        assert_eq!(select_of("Range: bytes=-2\r\nIf-Range: \"b\"\r\n", etag), Selected::Whole);
+        assert_eq!(select_of("Range: bytes=-2\r\n", etag), SelectedPart::Ranges(vec![range]));
+        assert_eq!(select_of("Range: bytes=10-\r\n", etag), SelectedPart::Unsatisfiable);
+        assert_eq!(
+            select_of("Range: bytes=-2\r\nIf-Range: \"a\"\r\n", etag),
+            SelectedPart::Ranges(vec![range])
+        );
+        assert_eq!(select_of("Range: bytes=-2\r\nIf-Range: \"b\"\r\n", etag), SelectedPart::Whole);
     }
 }

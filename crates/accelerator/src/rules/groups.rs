@@ -70,14 +70,14 @@ mod tests {
 
     #[test]
     fn limits() {
-        let of = |count: usize, length: usize| {
+        let groups_read = |count: usize, length: usize| {
             let name = |number: usize| format!("\"{number:0length$}\"");
             groups(&(0..count).map(name).collect::<Vec<_>>().join(", ")).len()
         };
-        assert_eq!(of(32, 32), 32);
-        assert_eq!(of(MOST_GROUPS, MOST_NAME_BYTES), MOST_GROUPS);
-        assert_eq!(of(MOST_GROUPS + 1, 10), MOST_GROUPS);
-        assert_eq!(of(3, MOST_NAME_BYTES + 1), 0);
+        assert_eq!(groups_read(32, 32), 32);
+        assert_eq!(groups_read(MOST_GROUPS, MOST_NAME_BYTES), MOST_GROUPS);
+        assert_eq!(groups_read(MOST_GROUPS + 1, 10), MOST_GROUPS);
+        assert_eq!(groups_read(3, MOST_NAME_BYTES + 1), 0);
     }
 
     proptest! {

@@ -51,7 +51,7 @@ pub fn append_texts<'t>(
 pub const SPACE_BYTES: usize = 8;
 
 /// Writes the key to `out`, which is cleared.
-pub fn write(target: &Target<'_>, policy: &Policy, out: &mut Vec<u8>) {
+pub fn write_key(target: &Target<'_>, policy: &Policy, out: &mut Vec<u8>) {
     out.clear();
     write_origin(target.space, target.is_secure, target.host, out);
     percent::append_normal(target.path, out);
@@ -141,7 +141,7 @@ mod tests {
             query: query.map(str::as_bytes),
         };
         let mut key = Vec::new();
-        write(&target, policy, &mut key);
+        write_key(&target, policy, &mut key);
         super::url(&key)
     }
 

@@ -157,7 +157,7 @@ pub fn decide_storage(response: &Response<'_>, policy: &Policy) -> Result<Storab
     let (directives, is_targeted) = directives(fields);
     let date = response.date.unwrap_or(response.response_time);
     let explicit = explicit_lifetime(&directives, is_targeted, fields, date, response.response_time);
-    let stated = Stated { response, fields, directives: &directives, date, explicit };
+    let stated = StorageDirectives { response, fields, directives: &directives, date, explicit };
     stated.check_permission()?;
     let set_cookie = set_cookie_rule(fields, &directives, policy);
     if set_cookie == SetCookie::Refuse || (set_cookie == SetCookie::Store && explicit.is_none()) {
@@ -175,7 +175,7 @@ pub fn decide_storage(response: &Response<'_>, policy: &Policy) -> Result<Storab
 }
 
 /// What a response states about its storage.
-struct Stated<'r> {
+struct StorageDirectives<'r> {
     response: &'r Response<'r>,
     fields: FieldText<'r>,
     directives: &'r ResponseDirectives,
@@ -192,10 +192,10 @@ struct Freshness {
     is_of_policy: bool,
 }
 
-impl Stated<'_> {
+impl StorageDirectives<'_> {
     /// Whether the response may be stored for those who may get it.
     fn check_permission(&self) -> Result<(), NotStored> {
-        let Stated { response, directives, .. } = self;
+        let StorageDirectives { response, directives, .. } = self;
         let is_understood = UNDERSTOOD.contains(&response.status) || response.status == 504;
         if !(200..600).contains(&response.status) || response.status == 304 {
             return Err(NotStored::Status);
@@ -242,7 +242,7 @@ impl Stated<'_> {
 
     /// The terms of its reuse.
     fn terms(&self, policy: &Policy) -> Terms {
-        let Stated { response, directives, .. } = self;
+        let StorageDirectives { response, directives, .. } = self;
         let must_revalidate = directives.must_revalidate
             || directives.proxy_revalidate
             || directives.s_maxage.is_some()
@@ -297,7 +297,7 @@ impl Stated<'_> {
 
     /// The freshness of a response that does not state it: the heuristic lifetime (section 4.2.2).
     fn implicit_freshness(&self, policy: &Policy) -> Freshness {
-        let Stated { response, fields, date, .. } = *self;
+        let StorageDirectives { response, fields, date, .. } = *self;
         let known = |lifetime| Freshness { lifetime, is_of_policy: false };
         if !self.may_be_heuristic() || self.directives.no_cache {
             return known(0);

@@ -31,7 +31,7 @@ mod tags;
 mod tier;
 
 pub use equivalents::is_equivalent;
-pub use memory::{Counters, Fetching, Store};
+pub use memory::{Counters, FetchGuard, Store};
 pub use object::{NewObject, Object, State};
 pub use purge::{PurgeMode, PurgeScope};
 pub(crate) use shared::lock;

@@ -4,7 +4,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared, SharedBody, WHOLE_BODY_BYTES};
+use touchstone_files::cache::{ConnectionForm, DateSecond, PreparedResponse, SharedBody, WHOLE_BODY_BYTES};
 use touchstone_http::added_fields::AddedFields;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
@@ -249,7 +249,7 @@ impl Object {
         date: &DateSecond,
         says_status: bool,
         (site_fields, added): (&[u8], Option<&AddedFields>),
-    ) -> Prepared {
+    ) -> PreparedResponse {
         let mut head = Vec::with_capacity(256 + self.fields().len());
         head.extend_from_slice(b"HTTP/1.1 ");
         decimal::append(u64::from(self.status), &mut head);
@@ -277,6 +277,6 @@ impl Object {
             Some(body) => SharedBody::Long(body),
             None => SharedBody::Short(self.body()),
         };
-        Prepared::assemble(&head, body, now)
+        PreparedResponse::assemble(&head, body, now)
     }
 }

@@ -44,7 +44,7 @@ pub enum PurgeMode {
 
 impl PurgeScope {
     /// Whether it may apply to a response with this key, whatever its fields are.
-    pub fn may_match(&self, key: &[u8]) -> bool {
+    pub fn may_match_key(&self, key: &[u8]) -> bool {
         match self {
             PurgeScope::Tag(_) => true,
             PurgeScope::Group { origin: of, .. } => origin(key) == of,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
+use touchstone_files::cache::{ConnectionForm, DateSecond, PreparedResponse};
 use touchstone_http::added_fields::AddedFields;
 
 use super::memory::Store;
@@ -34,7 +34,7 @@ pub struct StoredAnswers {
 /// A response that this core has sent within this second or the one before.
 struct Slot {
     object: Arc<Object>,
-    by_form: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<PreparedResponse>>; 3],
     is_used: bool,
 }
 
@@ -74,9 +74,9 @@ impl StoredAnswers {
         request: PlainRequest<'_, F>,
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> Option<&Arc<Prepared>> {
+    ) -> Option<&Arc<PreparedResponse>> {
         let brings = check_request(&request)?;
-        key::write(&request.target, request.policy, &mut self.key);
+        key::write_key(&request.target, request.policy, &mut self.key);
         let hash = hash_of(&self.key);
         let index = match self.find(hash, &request, brings, form, date) {
             Some(index) => index,

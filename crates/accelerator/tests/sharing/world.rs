@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use touchstone_accelerator::disk::Disk;
-use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
+use touchstone_accelerator::layer::{AcceleratedInterface, Accelerator, CachedRoute};
 use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 use touchstone_accelerator::store::{PurgeMode, PurgeScope, Store, Tier};
 use touchstone_files::cache::DateSecond;
@@ -394,7 +394,7 @@ impl World {
         };
         let policy = Policy { stale_if_error: 300, set_cookie: history.set_cookie, ..Policy::default() };
         let route = CachedRoute { accelerator: accelerator.clone(), policy: Arc::new(policy), space };
-        self.handler = Some(Accelerated::new(route, Arc::new(Origin)).on_core(self.shared.clone()));
+        self.handler = Some(AcceleratedInterface::new(route, Arc::new(Origin)).on_core(self.shared.clone()));
         self.accelerator = Some(accelerator);
     }
 

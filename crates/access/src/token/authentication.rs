@@ -8,7 +8,7 @@ use touchstone_http::request_view::RequestView;
 
 use super::credentials::{Credentials, credentials};
 use super::seen_tokens::SeenTokens;
-use super::verifier::{Accepted, Identity, LONGEST_TOKEN_BYTES, Rejection, Rules};
+use super::verifier::{AcceptedToken, Identity, LONGEST_TOKEN_BYTES, Rejection, Rules};
 use crate::refusal::Refusal;
 use crate::shared::AccessShared;
 use crate::token_keys::{KeySource, Keys, Location};
@@ -104,7 +104,7 @@ impl TokenAuthentication {
         }
     }
 
-    fn remember(&self, token: &[u8], keys: &Keys, accepted: Accepted) -> Arc<Identity> {
+    fn remember(&self, token: &[u8], keys: &Keys, accepted: AcceptedToken) -> Arc<Identity> {
         let identity = Arc::new(accepted.identity);
         let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let left = Duration::from_secs(accepted.expires_s.saturating_sub(now_s)).min(REMEMBER);

@@ -23,7 +23,7 @@ mod verifier;
 
 pub use authentication::{PendingToken, TokenAuthentication, TokenCheck};
 pub use claims::Claims;
-pub use verifier::{Accepted, Identity, Rejection, Rules};
+pub use verifier::{AcceptedToken, Identity, Rejection, Rules};
 
 /// Whether a token is accepted with these keys by rules without further requirements, for fuzzing.
 #[doc(hidden)]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use touchstone_http::request_view::RequestView;
 
 use super::credentials::{Credentials, credentials};
-use super::verifier::{Accepted, LONGEST_TOKEN_BYTES, Rejection, Rules};
+use super::verifier::{AcceptedToken, LONGEST_TOKEN_BYTES, Rejection, Rules};
 use crate::token_keys::KeySet;
 
 fn now_s() -> u64 {
@@ -96,7 +96,7 @@ impl Issuer {
         encode(&Header::new(self.algorithm), claims, &self.key).unwrap()
     }
 
-    fn verify(&self, claims: &Value) -> Result<Accepted, Rejection> {
+    fn verify(&self, claims: &Value) -> Result<AcceptedToken, Rejection> {
         rules().verify(self.sign(claims).as_bytes(), &self.set)
     }
 }
@@ -105,7 +105,7 @@ fn set_of(keys: &[Value]) -> Result<KeySet, String> {
     KeySet::parse(json!({ "keys": keys }).to_string().as_bytes())
 }
 
-fn invalid(reason: &'static str) -> Result<Accepted, Rejection> {
+fn invalid(reason: &'static str) -> Result<AcceptedToken, Rejection> {
     Err(Rejection::Invalid(reason))
 }
 
@@ -258,7 +258,7 @@ fn required_claims_and_fields() {
 
 #[test]
 fn the_token_of_a_request() {
-    let of = |fields: &[(&str, &str)]| {
+    let credentials_text = |fields: &[(&str, &str)]| {
         let request = RequestView { fields: &fields.to_vec(), ..RequestView::example("/") };
         match credentials(&request, "session") {
             Credentials::Absent => "absent".to_string(),
@@ -266,17 +266,20 @@ fn the_token_of_a_request() {
             Credentials::Token(token) => String::from_utf8_lossy(token).into_owned(),
         }
     };
-    assert_eq!(of(&[]), "absent");
-    assert_eq!(of(&[("Authorization", "Bearer a.b.c")]), "a.b.c");
-    assert_eq!(of(&[("authorization", "bEARER  a.b.c ")]), "a.b.c");
-    assert_eq!(of(&[("authorization", "Basic YTpi")]), "absent");
-    assert_eq!(of(&[("authorization", "Bearer a b")]), "malformed");
-    assert_eq!(of(&[("authorization", "Bearer ")]), "malformed");
-    assert_eq!(of(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]), "malformed");
-    assert_eq!(of(&[("cookie", "x=1; session=a.b.c")]), "a.b.c");
-    assert_eq!(of(&[("cookie", "session=a; session=b")]), "malformed");
-    assert_eq!(of(&[("cookie", "session=a"), ("cookie", "session=b")]), "malformed");
-    assert_eq!(of(&[("cookie", "session=a"), ("authorization", "Bearer b")]), "b");
+    assert_eq!(credentials_text(&[]), "absent");
+    assert_eq!(credentials_text(&[("Authorization", "Bearer a.b.c")]), "a.b.c");
+    assert_eq!(credentials_text(&[("authorization", "bEARER  a.b.c ")]), "a.b.c");
+    assert_eq!(credentials_text(&[("authorization", "Basic YTpi")]), "absent");
+    assert_eq!(credentials_text(&[("authorization", "Bearer a b")]), "malformed");
+    assert_eq!(credentials_text(&[("authorization", "Bearer ")]), "malformed");
+    assert_eq!(
+        credentials_text(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]),
+        "malformed"
+    );
+    assert_eq!(credentials_text(&[("cookie", "x=1; session=a.b.c")]), "a.b.c");
+    assert_eq!(credentials_text(&[("cookie", "session=a; session=b")]), "malformed");
+    assert_eq!(credentials_text(&[("cookie", "session=a"), ("cookie", "session=b")]), "malformed");
+    assert_eq!(credentials_text(&[("cookie", "session=a"), ("authorization", "Bearer b")]), "b");
 }
 
 #[test]

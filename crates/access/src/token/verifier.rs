@@ -68,7 +68,7 @@ pub struct Rules {
 
 /// A token that was accepted.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedToken {
     /// Its bearer.
     pub identity: Identity,
     /// When it expires, in seconds of Unix time.
@@ -101,7 +101,7 @@ impl Rules {
     }
 
     /// Verifies a token, and converts its claims into the fields for programs and origins.
-    pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
+    pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<AcceptedToken, Rejection> {
         self.accept(&self.verified_claims(token, keys)?)
     }
 
@@ -147,7 +147,7 @@ impl Rules {
     }
 
     /// Checks the required claims, and converts claims into the fields for programs and origins.
-    pub fn accept(&self, token: &Claims) -> Result<Accepted, Rejection> {
+    pub fn accept(&self, token: &Claims) -> Result<AcceptedToken, Rejection> {
         let is_met = |(name, wanted): &(String, String)| {
             claims::find(token, name).is_some_and(|claim| claims::contains(claim, wanted))
         };
@@ -167,7 +167,7 @@ impl Rules {
         }
         // The library has compared it with the clock; it may be a fraction.
         let expires_s = token.get("exp").and_then(serde_json::Value::as_f64).unwrap_or(0.0) as u64;
-        Ok(Accepted { identity: Identity { user, fields, claims: token.clone() }, expires_s })
+        Ok(AcceptedToken { identity: Identity { user, fields, claims: token.clone() }, expires_s })
     }
 }
 

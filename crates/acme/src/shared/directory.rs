@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest::{SHA256, digest};
 use touchstone_tls::private_file;
 
-use super::value::Stored;
+use super::value::VersionedValue;
 
 /// How long another machine may hold the lock. It holds it for milliseconds; one that lost its network may
 /// hold it until the file server releases it.
@@ -34,7 +34,7 @@ impl DirectoryStore {
     }
 
     /// The value of a key.
-    pub fn get(&self, key: &str) -> Result<Option<Stored>, String> {
+    pub fn get(&self, key: &str) -> Result<Option<VersionedValue>, String> {
         let file = self.root.join(file_name(key));
         match read(&file) {
             Ok(stored) => Ok(stored),
@@ -70,7 +70,7 @@ impl DirectoryStore {
     }
 
     /// The keys that begin with `prefix`, with their values.
-    pub fn list(&self, prefix: &str) -> Result<Vec<(String, Stored)>, String> {
+    pub fn list(&self, prefix: &str) -> Result<Vec<(String, VersionedValue)>, String> {
         let about = |error: io::Error| format!("{}: {error}", self.root.display());
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -112,7 +112,7 @@ impl DirectoryStore {
     }
 }
 
-fn read(file: &std::path::Path) -> io::Result<Option<Stored>> {
+fn read(file: &std::path::Path) -> io::Result<Option<VersionedValue>> {
     use std::io::Read as _;
     let opened = match File::open(file) {
         Ok(opened) => opened,
@@ -121,7 +121,7 @@ fn read(file: &std::path::Path) -> io::Result<Option<Stored>> {
     };
     let mut bytes = Vec::new();
     opened.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    Ok(Some(Stored { revision: revision(&bytes), bytes }))
+    Ok(Some(VersionedValue { revision: revision(&bytes), bytes }))
 }
 
 /// Values that differ have different revisions; values of leases differ each time.
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(store.replace("a/b", Some(b"two"), None), Ok(None));
         assert_eq!(store.replace("a/b", Some(b"two"), Some(first + 1)), Ok(None));
         let second = store.replace("a/b", Some(b"two"), Some(first)).expect("it works").expect("it is right");
-        assert_eq!(store.get("a/b"), Ok(Some(Stored { bytes: b"two".to_vec(), revision: second })));
+        assert_eq!(store.get("a/b"), Ok(Some(VersionedValue { bytes: b"two".to_vec(), revision: second })));
         assert_eq!(store.list("a/").expect("a list").len(), 1);
         assert_eq!(store.list("b/").expect("a list").len(), 0);
         assert_eq!(store.replace("a/b", None, Some(first)), Ok(None));

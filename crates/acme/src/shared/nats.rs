@@ -17,7 +17,7 @@ use touchstone_config::AcmeNatsConfig;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::private_file;
 
-use super::value::Stored;
+use super::value::VersionedValue;
 
 /// How long an answer of the NATS server may take.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub struct NatsStore {
     root: PathBuf,
     bucket: OnceCell<kv::Store>,
     /// All values, as the watch has received them.
-    values: Mutex<BTreeMap<String, Stored>>,
+    values: Mutex<BTreeMap<String, VersionedValue>>,
 }
 
 impl NatsStore {
@@ -51,11 +51,11 @@ impl NatsStore {
     }
 
     /// The value of a key.
-    pub async fn get(&self, key: &str) -> Result<Option<Stored>, String> {
+    pub async fn get(&self, key: &str) -> Result<Option<VersionedValue>, String> {
         let bucket = self.bucket().await?;
         let entry = bucket.entry(subject(key)).await.map_err(|error| self.about(&error))?;
         let entry = entry.filter(|entry| entry.operation == Operation::Put);
-        Ok(entry.map(|entry| Stored { bytes: entry.value.to_vec(), revision: entry.revision }))
+        Ok(entry.map(|entry| VersionedValue { bytes: entry.value.to_vec(), revision: entry.revision }))
     }
 
     /// Sets a value if its revision is still the given one.
@@ -83,7 +83,7 @@ impl NatsStore {
     }
 
     /// The keys that begin with `prefix`, with their values.
-    pub fn list(&self, prefix: &str) -> Vec<(String, Stored)> {
+    pub fn list(&self, prefix: &str) -> Vec<(String, VersionedValue)> {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         let from = values.range(prefix.to_string()..);
         from.take_while(|(key, _)| key.starts_with(prefix))
@@ -141,7 +141,7 @@ impl NatsStore {
                     }
                 }
                 None => {
-                    let stored = Stored { bytes: change.value.to_vec(), revision: change.revision };
+                    let stored = VersionedValue { bytes: change.value.to_vec(), revision: change.revision };
                     values.insert(key, stored);
                 }
             }

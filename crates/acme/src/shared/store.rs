@@ -8,7 +8,7 @@ use touchstone_config::AcmeNatsConfig;
 
 use super::directory::DirectoryStore;
 use super::nats::NatsStore;
-use super::value::Stored;
+use super::value::VersionedValue;
 
 /// The place that machines share.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl SharedStore {
     }
 
     /// The value of a key.
-    pub async fn get(&self, key: &str) -> Result<Option<Stored>, String> {
+    pub async fn get(&self, key: &str) -> Result<Option<VersionedValue>, String> {
         match self {
             SharedStore::Directory(store) => store.get(key),
             SharedStore::Nats(store) => store.get(key).await,
@@ -56,7 +56,7 @@ impl SharedStore {
     }
 
     /// The keys that begin with `prefix`, with their values.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, Stored)>, String> {
+    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, VersionedValue)>, String> {
         match self {
             SharedStore::Directory(store) => store.list(prefix),
             SharedStore::Nats(store) => Ok(store.list(prefix)),

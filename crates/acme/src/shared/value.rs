@@ -2,7 +2,7 @@
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct VersionedValue {
     /// Its content.
     pub bytes: Vec<u8>,
     /// What changes with it.

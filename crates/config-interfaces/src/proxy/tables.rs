@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{Choice, Key, Kind, Section, SectionPlaces, values};
-use touchstone_expression::{Known, Text};
+use touchstone_expression::{AvailableFrom, Text};
 use touchstone_proxy::{CheckRules, Forward, TlsSettings};
 
 use super::{DAY, INSTANT, ProxyConfig};
@@ -440,13 +440,13 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
                 what: "table from names of header fields to values",
                 check: |name, value| match value.is_empty() {
                     true => Err(format!("{name} has no value")),
-                    false => {
-                        check_settable(name).and_then(|()| Text::read(value, Known::Admitted)).map(|_| ())
-                    }
+                    false => check_settable(name)
+                        .and_then(|()| Text::read(value, AvailableFrom::Admitted))
+                        .map(|_| ()),
                 },
                 set: |forward, value| {
                     let read = |(name, value): (String, String)| {
-                        Text::read(&value, Known::Admitted).ok().map(|text| (name, text))
+                        Text::read(&value, AvailableFrom::Admitted).ok().map(|text| (name, text))
                     };
                     forward.set = value.into_iter().filter_map(read).collect();
                 },

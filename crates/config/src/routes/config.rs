@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use touchstone_accelerator::rules::policy::Policy;
 use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
-use touchstone_expression::{Condition, Known, Maps};
+use touchstone_expression::{AvailableFrom, Condition, Maps};
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_route::RouteTarget;
 
@@ -385,8 +385,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 Empty: none.",
             kind: Kind::Checked {
                 what: "condition",
-                parse: |text, _| values::check_condition(text, Known::Connection),
-                set: |route, value| route.when = Condition::read(&value, Known::Connection).ok(),
+                parse: |text, _| values::check_condition(text, AvailableFrom::Connection),
+                set: |route, value| route.when = Condition::read(&value, AvailableFrom::Connection).ok(),
             },
         },
         Key {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
-use touchstone_expression::{Condition, Known, Scope};
+use touchstone_expression::{AvailableFrom, Condition, Scope};
 use touchstone_http::path::{PathRules, other_readings};
 
 use crate::IncludesConfig;
@@ -120,7 +120,7 @@ pub struct Rewrite {
 
 /// The path and query that a rewrite produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct RewrittenTarget {
     /// The path in its normal form.
     pub path: Bytes,
     /// The same path written again, as other servers receive it.
@@ -285,7 +285,10 @@ impl Route {
     }
 
     /// The files of `try_files` in their order, and whether each is a directory.
-    pub fn tried<'v>(&'v self, request: &'v RequestView<'v>) -> impl Iterator<Item = (Rewritten, bool)> + 'v {
+    pub fn try_file_candidates<'v>(
+        &'v self,
+        request: &'v RequestView<'v>,
+    ) -> impl Iterator<Item = (RewrittenTarget, bool)> + 'v {
         let captures = self.captures(request.path);
         self.try_files.iter().filter_map(move |file| {
             let (path, _) = file.path.target(&self.values(request, &captures))?;
@@ -317,16 +320,16 @@ impl Route {
 
     /// The new path and query; `None` if they cannot be determined: there is no host, or the path is above
     /// the root.
-    pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
+    pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<RewrittenTarget> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
         rewritten(&target, query)
     }
 }
 
-fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<Rewritten> {
+fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<RewrittenTarget> {
     let read = PathRules::USUAL.read(target).ok()?;
-    Some(Rewritten {
+    Some(RewrittenTarget {
         path: read.decoded.into(),
         encoded_path: read.encoded.into(),
         query: query.map(Bytes::from),
@@ -366,8 +369,11 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         problem("path", format!("'path': {message}"));
         PathMatch::Any
     });
-    let scope =
-        Scope { known: Known::Connection, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
+    let scope = Scope {
+        known: AvailableFrom::Connection,
+        maps: config.maps.as_ref().map(|maps| maps as _),
+        captures: &[],
+    };
     let when = compile_condition(config, scope, &mut problem);
     let request =
         RequestMatch::new(&config.pattern, &config.suffixes, &config.methods, &config.request_headers)

@@ -2,7 +2,7 @@
 
 use super::{TimeLimits, Watch, now};
 use crate::case::{Facts, Step, bytes};
-use crate::transcript::{BYTES_MAX, Bytes, Ending, Part, Transcript};
+use crate::transcript::{BYTES_MAX, Bytes, EndState, Part, Transcript};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub(super) fn connection(address: SocketAddr, text: &str, watch: &Watch<'_>) -> 
     loop {
         let part = &mut transcript.parts[0];
         read(&stream, part);
-        if part.ending != Ending::Open || part.bytes.0.len() >= BYTES_MAX {
+        if part.ending != EndState::Open || part.bytes.0.len() >= BYTES_MAX {
             return Ok(transcript);
         }
         match (watch.is_kept)(&transcript) {
@@ -114,7 +114,7 @@ fn write(mut stream: &TcpStream, bytes: &[u8]) -> std::io::Result<()> {
 pub(super) fn read(mut stream: impl Read, part: &mut Part) {
     let mut buffer = [0; 16 * 1024];
     match stream.read(&mut buffer) {
-        Ok(0) => part.ending = Ending::Closed,
+        Ok(0) => part.ending = EndState::Closed,
         Ok(count) => part.bytes = Bytes([&part.bytes.0[..], &buffer[..count]].concat()),
         Err(error)
             if matches!(
@@ -122,6 +122,6 @@ pub(super) fn read(mut stream: impl Read, part: &mut Part) {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
             ) => {}
         // A reset, or an end without close_notify.
-        Err(_) => part.ending = Ending::Closed,
+        Err(_) => part.ending = EndState::Closed,
     }
 }

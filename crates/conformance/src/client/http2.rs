@@ -4,7 +4,7 @@
 use super::http1::read;
 use super::{Watch, now, tls};
 use crate::case::{Action, Facts, FrameStep, http2_bytes};
-use crate::transcript::{BYTES_MAX, Ending, Part, Transcript};
+use crate::transcript::{BYTES_MAX, EndState, Part, Transcript};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use std::io::Write;
@@ -79,7 +79,7 @@ impl Open {
             let _ = self.stream.write_all(&ACKNOWLEDGEMENT).and_then(|()| self.stream.flush());
         }
         let part = &self.transcript.parts[0];
-        part.ending == Ending::Open && part.bytes.0.len() < BYTES_MAX
+        part.ending == EndState::Open && part.bytes.0.len() < BYTES_MAX
     }
 
     fn read_for(&mut self, time: Duration, is_done: impl Fn(&Transcript) -> bool) {

@@ -2,7 +2,7 @@
 
 use super::{Watch, now, tls};
 use crate::case::{Action, Facts, FrameStep, StreamName, http3_bytes};
-use crate::transcript::{BYTES_MAX, Bytes, Ending, Part, Transcript};
+use crate::transcript::{BYTES_MAX, Bytes, EndState, Part, Transcript};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, ReadError, RecvStream, SendStream, VarInt};
 use std::collections::BTreeMap;
@@ -126,11 +126,11 @@ async fn take(mut stream: RecvStream, received: Arc<Mutex<Transcript>>) {
                 part.bytes = Bytes([&part.bytes.0[..], &chunk.bytes[..chunk.bytes.len().min(room)]].concat());
             }
             Ok(None) => {
-                part.ending = Ending::Closed;
+                part.ending = EndState::Closed;
                 return;
             }
             Err(ReadError::Reset(code)) => {
-                part.ending = Ending::Reset(code.into_inner());
+                part.ending = EndState::Reset(code.into_inner());
                 return;
             }
             Err(_) => return,

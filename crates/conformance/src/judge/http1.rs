@@ -1,24 +1,24 @@
 //! Reads answers of HTTP/1 with the parsers of `touchstone-http`.
 
-use super::observed::{Answer, Observed, latin1};
-use crate::transcript::{Ending, Part, Transcript};
+use super::observed::{Answer, ParsedTranscript, latin1};
+use crate::transcript::{EndState, Part, Transcript};
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
 /// Reads the answers of all connections; `methods` are those of the requests of each.
-pub(super) fn observe(transcript: &Transcript, methods: &[Vec<String>]) -> Observed {
-    let mut observed = Observed {
+pub(super) fn observe(transcript: &Transcript, methods: &[Vec<String>]) -> ParsedTranscript {
+    let mut observed = ParsedTranscript {
         origin: transcript.origin.iter().map(|bytes| latin1(&bytes.0).to_ascii_lowercase()).collect(),
-        ..Observed::default()
+        ..ParsedTranscript::default()
     };
     for (number, part) in transcript.parts.iter().enumerate() {
         connection(part, methods.get(number).map_or(&[][..], Vec::as_slice), &mut observed);
-        observed.closed = part.ending != Ending::Open;
+        observed.closed = part.ending != EndState::Open;
     }
     observed
 }
 
-fn connection(part: &Part, methods: &[String], observed: &mut Observed) {
+fn connection(part: &Part, methods: &[String], observed: &mut ParsedTranscript) {
     let mut rest = &part.bytes.0[..];
     let mut head = ResponseHead::new();
     let mut number = 0;
@@ -43,7 +43,7 @@ fn connection(part: &Part, methods: &[String], observed: &mut Observed) {
             _ => body_framing(method == "HEAD", &head),
         };
         let field = |(name, value): (&[u8], &[u8])| (latin1(name).to_ascii_lowercase(), latin1(value));
-        let (body, length, complete) = body(rest, framing, part.ending != Ending::Open);
+        let (body, length, complete) = body(rest, framing, part.ending != EndState::Open);
         observed.answers.push(Answer {
             stream: part.id,
             status: head.status,

@@ -1,7 +1,7 @@
 //! Reads frames of HTTP/2 with the parsers of `touchstone-http`.
 
-use super::observed::{Answer, Observed, latin1};
-use crate::transcript::{Ending, Transcript};
+use super::observed::{Answer, ParsedTranscript, latin1};
+use crate::transcript::{EndState, Transcript};
 use touchstone_http::h2::ErrorCode;
 use touchstone_http::h2::frame::{Frame, FrameHeader, HEADER_BYTES};
 use touchstone_http::h2::hpack::decoder::ListLimits;
@@ -11,9 +11,9 @@ use touchstone_http::h2::hpack::{Decoder, FieldList};
 const LIMITS: ListLimits = ListLimits { bytes: 64 * 1024, fields: 500 };
 
 /// Reads the frames of the connection.
-pub(super) fn observe(transcript: &Transcript) -> Observed {
+pub(super) fn observe(transcript: &Transcript) -> ParsedTranscript {
     let mut reader = Reader {
-        observed: Observed::default(),
+        observed: ParsedTranscript::default(),
         decoder: Decoder::new(),
         block: Vec::new(),
         said_goodbye: false,
@@ -37,7 +37,7 @@ pub(super) fn observe(transcript: &Transcript) -> Observed {
     let said_goodbye = reader.said_goodbye;
     let mut observed = reader.observed;
     observed.settings_first = observed.frames.first() == Some(&4);
-    observed.closed = part.ending != Ending::Open;
+    observed.closed = part.ending != EndState::Open;
     if observed.closed && observed.connection_error.is_none() {
         let error = if said_goodbye { "NO_ERROR" } else { "closed without GOAWAY" };
         observed.connection_error = Some(error.to_owned());
@@ -46,7 +46,7 @@ pub(super) fn observe(transcript: &Transcript) -> Observed {
 }
 
 struct Reader {
-    observed: Observed,
+    observed: ParsedTranscript,
     decoder: Decoder,
     /// The incomplete field block.
     block: Vec<u8>,
@@ -117,7 +117,7 @@ impl Reader {
     }
 }
 
-impl Observed {
+impl ParsedTranscript {
     /// Reads the fields of a block: an interim answer, a final one, or trailers, which are ignored.
     pub(super) fn head(&mut self, stream: u64, list: &FieldList) {
         let text = |bytes: &[u8]| latin1(bytes);

@@ -1,7 +1,7 @@
 //! Reads streams of HTTP/3 with the parsers of `touchstone-http`.
 
-use super::observed::{Answer, Observed};
-use crate::transcript::{Ending, Part, Transcript};
+use super::observed::{Answer, ParsedTranscript};
+use crate::transcript::{EndState, Part, Transcript};
 use touchstone_http::h2::hpack::FieldList;
 use touchstone_http::h3::SectionLimits;
 use touchstone_http::h3::error::ErrorCode;
@@ -14,15 +14,15 @@ use touchstone_http::h3::varint;
 const LIMITS: SectionLimits = SectionLimits { bytes: 64 * 1024, fields: 500 };
 
 /// Reads all streams.
-pub(super) fn observe(transcript: &Transcript) -> Observed {
-    let mut observed = Observed {
+pub(super) fn observe(transcript: &Transcript) -> ParsedTranscript {
+    let mut observed = ParsedTranscript {
         // A close without an error is like NO_ERROR in HTTP/2: the connection has only ended.
         closed: transcript.connection_close.is_some(),
         connection_error: transcript
             .connection_close
             .filter(|&code| code != ErrorCode::NO_ERROR.0)
             .map(|code| ErrorCode(code).name().to_owned()),
-        ..Observed::default()
+        ..ParsedTranscript::default()
     };
     for part in &transcript.parts {
         // The two lowest bits: the side that opened it, and whether it has only one direction (RFC 9000
@@ -36,7 +36,7 @@ pub(super) fn observe(transcript: &Transcript) -> Observed {
     observed
 }
 
-fn request(part: &Part, observed: &mut Observed) {
+fn request(part: &Part, observed: &mut ParsedTranscript) {
     let mut whole = Vec::new();
     for (kind, payload) in frames(&part.bytes.0) {
         match kind {
@@ -53,14 +53,14 @@ fn request(part: &Part, observed: &mut Observed) {
     }
     if let Some(answer) = observed.answers.iter_mut().find(|answer: &&mut Answer| answer.stream == part.id) {
         answer.body = whole;
-        answer.complete = part.ending == Ending::Closed;
+        answer.complete = part.ending == EndState::Closed;
     }
-    if let Ending::Reset(code) = part.ending {
+    if let EndState::Reset(code) = part.ending {
         observed.resets.push((part.id, ErrorCode(code).name().to_owned()));
     }
 }
 
-fn unidirectional(part: &Part, observed: &mut Observed) {
+fn unidirectional(part: &Part, observed: &mut ParsedTranscript) {
     let mut rest = &part.bytes.0[..];
     if varint::take(&mut rest) != Some(CONTROL) {
         return;

@@ -7,10 +7,10 @@ mod http3;
 mod observed;
 mod test;
 
-pub use observed::{Answer, Observed};
+pub use observed::{Answer, ParsedTranscript};
 
 use crate::case::{Case, Condition, Facts, Protocol, Script, Test};
-use crate::transcript::{Bytes, Ending, Part, Transcript};
+use crate::transcript::{Bytes, EndState, Part, Transcript};
 use serde::{Deserialize, Serialize};
 
 /// The verdict of a case on a server.
@@ -55,7 +55,7 @@ pub fn waits(case: &Case) -> bool {
 }
 
 /// Parses a transcript with the protocol of the case.
-pub fn observe(case: &Case, transcript: &Transcript) -> Observed {
+pub fn observe(case: &Case, transcript: &Transcript) -> ParsedTranscript {
     match case.protocol() {
         Protocol::Http1 => http1::observe(transcript, &methods(case)),
         Protocol::Http2 => http2::observe(transcript),
@@ -65,7 +65,7 @@ pub fn observe(case: &Case, transcript: &Transcript) -> Observed {
 
 /// Parses bytes of a server as each version of the protocol, for fuzzing.
 pub fn read_as_each(bytes: &[u8]) {
-    for (id, ending) in [(0, Ending::Closed), (3, Ending::Open)] {
+    for (id, ending) in [(0, EndState::Closed), (3, EndState::Open)] {
         let part = Part { id, bytes: Bytes(bytes.to_vec()), ending };
         let transcript = Transcript { parts: vec![part], ..Transcript::default() };
         for observed in [
@@ -79,7 +79,7 @@ pub fn read_as_each(bytes: &[u8]) {
 }
 
 /// The answers of HTTP/1 to one GET.
-pub(crate) fn observe_http1(transcript: &Transcript) -> Observed {
+pub(crate) fn observe_http1(transcript: &Transcript) -> ParsedTranscript {
     http1::observe(transcript, &[])
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use crate::case;
     use proptest::prelude::*;
 
-    fn verdict(answer: &str, bytes: &[u8], ending: Ending) -> (Verdict, String) {
+    fn verdict(answer: &str, bytes: &[u8], ending: EndState) -> (Verdict, String) {
         let text = format!(
             "document = \"RFC 9112\"\nsection = \"3\"\ntitle = \"T\"\n[[case]]\nname = \"a\"\nrule = \"R\"\n\
              send = \"GET / HTTP/1.1\\r\\n\\r\\n\"\nanswer = [\"{answer}\"]\n"
@@ -161,30 +161,30 @@ mod tests {
         const BAD: &[u8] = b"HTTP/1.1 400 Bad\r\nConnection: close\r\n\r\nno";
         let two = [OK, OK].concat();
         let cases = [
-            ("200 & body 2 & body ~ ab", OK, Ending::Open, Verdict::Kept),
-            ("200 & closed", OK, Ending::Open, Verdict::Broken),
-            ("open & field Date is-date & no-field Server", OK, Ending::Open, Verdict::Kept),
-            ("answers 1", &two, Ending::Open, Verdict::Broken),
-            ("2: 200", &two, Ending::Open, Verdict::Kept),
-            ("refused", BAD, Ending::Closed, Verdict::Kept),
-            ("refused", b"", Ending::Closed, Verdict::Kept),
-            ("refused", b"", Ending::Open, Verdict::Broken),
-            ("refused", OK, Ending::Closed, Verdict::Broken),
-            ("silent", b"", Ending::Open, Verdict::Kept),
-            ("not 400", b"", Ending::Open, Verdict::Broken),
+            ("200 & body 2 & body ~ ab", OK, EndState::Open, Verdict::Kept),
+            ("200 & closed", OK, EndState::Open, Verdict::Broken),
+            ("open & field Date is-date & no-field Server", OK, EndState::Open, Verdict::Kept),
+            ("answers 1", &two, EndState::Open, Verdict::Broken),
+            ("2: 200", &two, EndState::Open, Verdict::Kept),
+            ("refused", BAD, EndState::Closed, Verdict::Kept),
+            ("refused", b"", EndState::Closed, Verdict::Kept),
+            ("refused", b"", EndState::Open, Verdict::Broken),
+            ("refused", OK, EndState::Closed, Verdict::Broken),
+            ("silent", b"", EndState::Open, Verdict::Kept),
+            ("not 400", b"", EndState::Open, Verdict::Broken),
         ];
         for (answer, bytes, ending, expected) in cases {
             let found = verdict(answer, bytes, ending);
             assert_eq!(found.0, expected, "{answer}: {found:?}");
         }
-        assert_eq!(verdict("200", BAD, Ending::Closed).1, "400, closed");
+        assert_eq!(verdict("200", BAD, EndState::Closed).1, "400, closed");
     }
 
     #[test]
     fn interim_answers_are_no_final_ones() {
         let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n";
-        assert_eq!(verdict("interim 100 & 204", bytes, Ending::Open).0, Verdict::Kept);
-        assert_eq!(verdict("no-interim 100", bytes, Ending::Open).0, Verdict::Broken);
+        assert_eq!(verdict("interim 100 & 204", bytes, EndState::Open).0, Verdict::Kept);
+        assert_eq!(verdict("no-interim 100", bytes, EndState::Open).0, Verdict::Broken);
     }
 
     proptest! {

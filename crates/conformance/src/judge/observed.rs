@@ -2,7 +2,7 @@
 
 /// The parsed contents of a transcript.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Observed {
+pub struct ParsedTranscript {
     /// The final answers, in order.
     pub answers: Vec<Answer>,
     /// The statuses of interim answers.
@@ -57,7 +57,7 @@ impl Answer {
     }
 }
 
-impl Observed {
+impl ParsedTranscript {
     /// A short description, for example `400, closed`.
     pub fn in_words(&self) -> String {
         let mut words: Vec<String> = self.interim.iter().map(ToString::to_string).collect();

@@ -1,12 +1,17 @@
 //! Evaluates conditions.
 
 use super::Subject;
-use super::observed::{Answer, Observed, latin1};
+use super::observed::{Answer, ParsedTranscript, latin1};
 use crate::case::{Condition, Facts, Test};
 use touchstone_http::date::parse_http_date;
 
 /// Whether the condition is true for what was received.
-pub(super) fn holds(condition: &Condition, usual: Subject, observed: &Observed, facts: &Facts) -> bool {
+pub(super) fn holds(
+    condition: &Condition,
+    usual: Subject,
+    observed: &ParsedTranscript,
+    facts: &Facts,
+) -> bool {
     let subject = match (condition.subject, usual) {
         (None, usual) => usual,
         (Some(stream), Subject::Stream(_)) => Subject::Stream(stream),
@@ -95,7 +100,7 @@ fn is_preferred_date(value: &str) -> bool {
     value.len() == 29 && value.ends_with(" GMT") && parse_http_date(value.as_bytes(), 0).is_some()
 }
 
-fn answer(observed: &Observed, subject: Subject) -> Option<&Answer> {
+fn answer(observed: &ParsedTranscript, subject: Subject) -> Option<&Answer> {
     match subject {
         Subject::Number(number) => observed.answers.get(usize::try_from(number).ok()?.checked_sub(1)?),
         Subject::Last => observed.answers.last(),
@@ -103,14 +108,19 @@ fn answer(observed: &Observed, subject: Subject) -> Option<&Answer> {
     }
 }
 
-fn resets(observed: &Observed, subject: Subject) -> Vec<&str> {
-    let of = |stream: u64| match subject {
+fn resets(observed: &ParsedTranscript, subject: Subject) -> Vec<&str> {
+    let is_of_subject = |stream: u64| match subject {
         Subject::Stream(wanted) => wanted == stream,
         _ => true,
     };
-    observed.resets.iter().filter(|(stream, _)| of(*stream)).map(|(_, error)| error.as_str()).collect()
+    observed
+        .resets
+        .iter()
+        .filter(|(stream, _)| is_of_subject(*stream))
+        .map(|(_, error)| error.as_str())
+        .collect()
 }
 
-fn origin(observed: &Observed, number: usize) -> Option<&str> {
+fn origin(observed: &ParsedTranscript, number: usize) -> Option<&str> {
     observed.origin.get(number.checked_sub(1)?).map(String::as_str)
 }

@@ -211,7 +211,7 @@ async fn work(client: HttpClient, mut wanted: mpsc::Receiver<Arc<Entry>>, report
 }
 
 /// A directory with the time for which it is fresh.
-type Fetched = (Directory, Duration);
+type FetchedDirectory = (Directory, Duration);
 
 struct Failure {
     reason: String,
@@ -219,7 +219,7 @@ struct Failure {
     retry: Option<Duration>,
 }
 
-async fn fetch(client: &HttpClient, agent: &Agent) -> Result<Fetched, Failure> {
+async fn fetch(client: &HttpClient, agent: &Agent) -> Result<FetchedDirectory, Failure> {
     let failed = |reason: String| Failure { reason, retry: None };
     let accept = if agent.is_directory { MEDIA_TYPE } else { "application/jwk-set+json, application/json" };
     let request = Request::get(&agent.address).header(ACCEPT, accept).body(Empty::<Bytes>::new());
@@ -264,7 +264,7 @@ fn lifetime(fields: &HeaderMap) -> Duration {
     lifetime.unwrap_or(USUAL_LIFETIME).clamp(SHORTEST_LIFETIME, LONGEST_LIFETIME)
 }
 
-fn note(entry: &Entry, fetched: Result<Fetched, Failure>, report: &Report) {
+fn note(entry: &Entry, fetched: Result<FetchedDirectory, Failure>, report: &Report) {
     let now = Instant::now();
     entry.is_requested.store(false, Ordering::Release);
     entry.state.send_modify(|state| {
@@ -324,8 +324,8 @@ mod tests {
             is_requested: AtomicBool::new(true),
         };
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let told = lines.clone();
-        let report: Report = Arc::new(move |line: &str| told.lock().unwrap().push(line.to_string()));
+        let reported = lines.clone();
+        let report: Report = Arc::new(move |line: &str| reported.lock().unwrap().push(line.to_string()));
         let directory = || Directory::parse(key.as_bytes()).unwrap();
         note(&entry, Ok((directory(), Duration::from_secs(60))), &report);
         let failure = || Failure { reason: "down".to_string(), retry: None };

@@ -211,8 +211,8 @@ impl VerificationKey {
                 of_rsa(&RSA_PKCS1_2048_8192_SHA256, modulus, exponent)
             }
             (Algorithm::HmacSha256, Material::Secret(key)) => {
-                let made = hmac::sign(key, signed);
-                constant_time::verify_slices_are_equal(made.as_ref(), signature).is_ok()
+                let expected = hmac::sign(key, signed);
+                constant_time::verify_slices_are_equal(expected.as_ref(), signature).is_ok()
             }
             _ => return Err(Problem::Algorithm),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::store::{PlainRequest, StoredAnswers};
-use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
+use touchstone_files::cache::{ConnectionForm, DateSecond, PreparedResponse};
 use touchstone_http::request_view::RequestView;
 use touchstone_sites::answer_policy::AnswerPolicy;
 use touchstone_sites::site::Site;
@@ -13,7 +13,7 @@ use touchstone_sites::site::Site;
 /// An answer that is ready.
 pub struct StoredHit<'f> {
     /// The answer.
-    pub prepared: &'f Arc<Prepared>,
+    pub prepared: &'f Arc<PreparedResponse>,
     /// The route, by its position.
     pub route: usize,
 }
@@ -29,7 +29,7 @@ pub fn stored_hit<'f, F: Fields>(
     is_secure: bool,
     (form, date): (ConnectionForm, &DateSecond),
 ) -> Option<StoredHit<'f>> {
-    let program = site.rules.as_ref()?.program_at_once(view)?;
+    let program = site.rules.as_ref()?.immediate_program(view)?;
     let cached = program.cache?;
     let request = PlainRequest {
         target: Target {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::store::StoredAnswers;
 use touchstone_access::AdmittedRequest;
-use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared, WithDictionaryState};
+use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, PreparedResponse, WithDictionaryState};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::dictionary::AvailableDictionary;
 use touchstone_http::h2::StreamRequest;
@@ -63,7 +63,7 @@ pub struct Lookup<'a, F> {
     method: Method,
     has_body: bool,
     /// It has a precondition or a Range field, or fields of it are missing.
-    needs_more: bool,
+    needs_exchange: bool,
     expectation: Expectation,
     target: &'a [u8],
     /// The requested host, with its port if there is one.
@@ -85,7 +85,7 @@ impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
         Lookup {
             method: head.method,
             has_body: head.body != RequestBody::None,
-            needs_more: head.conditional,
+            needs_exchange: head.has_conditions_or_range,
             expectation: head.expectation,
             target: head.target.of(buffer),
             host: head.host.map(|host| host.of(buffer)),
@@ -105,7 +105,7 @@ impl<'a> Lookup<'a, StreamRequest<'a>> {
         Lookup {
             method: request.method(),
             has_body,
-            needs_more: request.is_conditional() || request.is_header_section_too_large(),
+            needs_exchange: request.has_conditions_or_range() || request.is_header_section_too_large(),
             expectation: request.expectation(),
             target: request.path(),
             host: Some(request.authority()),
@@ -122,7 +122,7 @@ impl<'a, F> Lookup<'a, F> {
     pub fn plain_path(&self) -> Option<&'a [u8]> {
         let is_plain = self.method == Method::Get
             && !self.has_body
-            && !self.needs_more
+            && !self.needs_exchange
             && self.expectation == Expectation::None;
         if !is_plain {
             return None;
@@ -179,9 +179,9 @@ pub enum LookupResult<'a, 'c> {
     /// The answer is ready.
     Hit {
         /// The answer.
-        prepared: &'c Arc<Prepared>,
+        prepared: &'c Arc<PreparedResponse>,
         /// The site and route for which it is counted.
-        of: HitRoute,
+        hit_route: HitRoute,
         /// The path that it answers.
         path: &'a [u8],
     },
@@ -220,7 +220,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
         return match file_hit(file, path, lookup, is_secure, date) {
-            Some(prepared) => LookupResult::Hit { prepared, of: HitRoute::file(site, None), path },
+            Some(prepared) => LookupResult::Hit { prepared, hit_route: HitRoute::file(site, None), path },
             None => LookupResult::Miss { site, path },
         };
     };
@@ -239,21 +239,21 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         if let Some(StoredHit { prepared, route }) =
             accelerator::stored_hit(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
-            let of = HitRoute { site, route: Some(route), is_accelerated: true, has_user: false };
-            return LookupResult::Hit { prepared, of, path };
+            let hit_route = HitRoute { site, route: Some(route), is_accelerated: true, has_user: false };
+            return LookupResult::Hit { prepared, hit_route, path };
         }
     }
     let file = files.get_mut(site);
     let Some(prepared) = file_hit(file, path, lookup, is_secure, date) else {
         return LookupResult::Miss { site, path };
     };
-    match rules.at_once(&view) {
+    match rules.admit_cached_file(&view) {
         CacheAdmission::Serve(user, route) => {
-            let of = HitRoute { has_user: user.user.is_some(), ..HitRoute::file(site, route) };
-            if of.has_user {
+            let hit_route = HitRoute { has_user: user.user.is_some(), ..HitRoute::file(site, route) };
+            if hit_route.has_user {
                 *admitted = user;
             }
-            LookupResult::Hit { prepared, of, path }
+            LookupResult::Hit { prepared, hit_route, path }
         }
         CacheAdmission::Resolve => LookupResult::Exchange,
     }
@@ -267,7 +267,7 @@ fn file_hit<'c, F: RequestFields>(
     lookup: &Lookup<'_, F>,
     is_secure: impl FnOnce() -> bool,
     date: &DateSecond,
-) -> Option<&'c Arc<Prepared>> {
+) -> Option<&'c Arc<PreparedResponse>> {
     let files = files?;
     if files.has_dictionaries()
         && let Some(wanted) = AvailableDictionary::of(&lookup.fields)

@@ -28,7 +28,7 @@ pub struct Deadline {
     parking: Cell<ParkingState>,
     /// No further timeout is counted for the client: one was counted, or the connection was ended to make
     /// room.
-    settled: Cell<bool>,
+    is_timeout_counted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// The state of the connection that operators see.
     pub session: ConnectionInfo,
@@ -111,14 +111,14 @@ impl Deadline {
     }
 
     /// Whether a timeout is counted: once for each connection, and not if it was ended to make room.
-    pub fn settle(&self) -> bool {
-        !self.settled.replace(true)
+    pub fn claim_timeout_count(&self) -> bool {
+        !self.is_timeout_counted.replace(true)
     }
 
     /// Sets the task to wake when the deadline passes. A task's waker is always the same, so it is stored
     /// once.
     #[inline]
-    pub fn wakes(&self, waker: &Waker) {
+    pub fn set_waker(&self, waker: &Waker) {
         if self.waker.borrow().is_none() {
             *self.waker.borrow_mut() = Some(waker.clone());
         }
@@ -256,10 +256,11 @@ impl Deadlines {
     pub fn sessions(&self, core: usize, most: usize) -> CoreSessions {
         let now = Instant::now();
         let slots = self.slots.borrow();
-        let of =
+        let with_state =
             |busy: bool| slots.iter().flatten().filter(move |deadline| deadline.session.is_busy() == busy);
-        let facts =
-            of(true).chain(of(false)).filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
+        let facts = with_state(true)
+            .chain(with_state(false))
+            .filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
         CoreSessions { core, connections: self.connections(), sessions: facts.take(most).collect() }
     }
 
@@ -283,7 +284,7 @@ impl Deadlines {
         let slots = self.slots.borrow();
         let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());
         let let_go = |deadline: &Rc<Deadline>| {
-            deadline.settled.set(true);
+            deadline.is_timeout_counted.set(true);
             self.expire(deadline);
         };
         idle.take(most).map(let_go).count()
@@ -326,9 +327,9 @@ mod tests {
         let (before, after): (Arc<Woken>, Arc<Woken>) = Default::default();
         let deadlines = Rc::new(Deadlines::default());
         let guard = deadlines.register();
-        guard.wakes(&before.clone().into());
+        guard.set_waker(&before.clone().into());
         guard.leave_task();
-        guard.wakes(&after.clone().into());
+        guard.set_waker(&after.clone().into());
         guard.set(0, Duration::from_secs(1), true);
         assert_eq!(deadlines.expire_idle(9), 1);
         assert_eq!((count(&before), count(&after)), (0, 1));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use touchstone_files::cache::Prepared;
+use touchstone_files::cache::PreparedResponse;
 use touchstone_http::grammar::split_field;
 use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
@@ -26,15 +26,15 @@ pub struct HeaderBlocks {
     /// Makes a block of the head of an HTTP/1 response.
     encode: fn(&[u8]) -> Vec<u8>,
     /// For each site, by path; with seeded hashes, as clients may have named the files.
-    sites: Vec<HashMap<Box<[u8]>, Encoded>>,
+    sites: Vec<HashMap<Box<[u8]>, EncodedHead>>,
     /// By the address of the response. The response is kept with the block, so that no other can get the same
     /// address.
-    responses: FxHashMap<usize, Encoded>,
+    responses: FxHashMap<usize, EncodedHead>,
 }
 
 /// A response and the block of its head.
-struct Encoded {
-    prepared: Arc<Prepared>,
+struct EncodedHead {
+    prepared: Arc<PreparedResponse>,
     block: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ impl HeaderBlocks {
     /// The block of `prepared`, which answers `path`: a file of a site, or a stored answer; there may be
     /// several stored answers for a path.
     #[inline]
-    pub fn block(&mut self, file_of: Option<usize>, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
+    pub fn block(&mut self, file_of: Option<usize>, path: &[u8], prepared: &Arc<PreparedResponse>) -> &[u8] {
         match file_of {
             Some(site) => self.block_of_file(site, path, prepared),
             None => self.block_of_stored(prepared),
@@ -62,7 +62,7 @@ impl HeaderBlocks {
     }
 
     #[inline]
-    fn block_of_file(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
+    fn block_of_file(&mut self, site: usize, path: &[u8], prepared: &Arc<PreparedResponse>) -> &[u8] {
         let kept = self.sites.get(site).and_then(|blocks| blocks.get(path));
         if !kept.is_some_and(|encoded| Arc::ptr_eq(&encoded.prepared, prepared)) {
             self.encode(site, path, prepared);
@@ -71,18 +71,18 @@ impl HeaderBlocks {
     }
 
     #[inline]
-    fn block_of_stored(&mut self, prepared: &Arc<Prepared>) -> &[u8] {
+    fn block_of_stored(&mut self, prepared: &Arc<PreparedResponse>) -> &[u8] {
         let encode = self.encode;
-        let new = || Encoded { prepared: prepared.clone(), block: encode(prepared.head()) };
+        let new = || EncodedHead { prepared: prepared.clone(), block: encode(prepared.head()) };
         &self.responses.entry(Arc::as_ptr(prepared) as usize).or_insert_with(new).block
     }
 
     #[cold]
-    fn encode(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) {
+    fn encode(&mut self, site: usize, path: &[u8], prepared: &Arc<PreparedResponse>) {
         if self.sites.len() <= site {
             self.sites.resize_with(site + 1, HashMap::default);
         }
-        let encoded = Encoded { prepared: prepared.clone(), block: (self.encode)(prepared.head()) };
+        let encoded = EncodedHead { prepared: prepared.clone(), block: (self.encode)(prepared.head()) };
         self.sites[site].insert(path.into(), encoded);
     }
 

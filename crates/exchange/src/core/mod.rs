@@ -24,14 +24,14 @@ use std::time::Instant;
 
 use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
 use touchstone_config::{ListenAddress, LogLevel};
-use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, Prepared, ReadTicket};
+use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, PreparedResponse, ReadTicket};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::LocalBoxFuture;
 use touchstone_handler::request::Request;
 use touchstone_http::request::{Limits, RequestHead};
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
+use touchstone_observe::metrics::{ConnectionRefusal, CoreCounts, CoreMetrics, Metrics, Timeout};
 use touchstone_observe::request_id::RequestIds;
 use touchstone_sites::site::Snapshot;
 use touchstone_telemetry::Tracer;
@@ -259,7 +259,7 @@ impl Core {
     fn make_room(&self) -> bool {
         let message = "limits.connections is reached; idle connections are ended";
         self.error_log.limited(LogLevel::Warning, "connections over the limit", message);
-        self.counts.refused(Refused::Limit);
+        self.counts.refused(ConnectionRefusal::Limit);
         let ended = self.deadlines.expire_idle(MAKE_ROOM);
         self.counts.timeouts[Timeout::MadeRoom as usize].add(ended as u64);
         if ended == 0 {
@@ -324,7 +324,7 @@ impl Core {
         site: usize,
         path: &[u8],
         form: ConnectionForm,
-    ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
+    ) -> Option<(Arc<Entry>, Arc<PreparedResponse>)> {
         let state = &mut *self.state.borrow_mut();
         if !std::ptr::eq(snapshot, &*state.snapshot) {
             return None;
@@ -339,7 +339,7 @@ impl Core {
         new: NewEntry<'_>,
         ticket: ReadTicket,
         form: ConnectionForm,
-    ) -> Option<Arc<Prepared>> {
+    ) -> Option<Arc<PreparedResponse>> {
         let state = &mut *self.state.borrow_mut();
         let (site, date) = (new.site, self.clock.second());
         if std::ptr::eq(snapshot, &*state.snapshot) {

@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use touchstone_files::root::{FileFacts, Opened, ReadWhole, read_whole, read_whole_blocking};
+use touchstone_files::root::{FileFacts, OpenedFile, ReadWhole, read_whole, read_whole_blocking};
 
 /// Reads a whole file; `None` if it changed during the reading. Waits for the disk on another thread.
-pub async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
-    let Opened { descriptor, facts, .. } = opened;
+pub async fn read(opened: OpenedFile) -> io::Result<Option<Vec<u8>>> {
+    let OpenedFile { descriptor, facts, .. } = opened;
     let (descriptor, outcome) = match read_whole(&descriptor, facts.size)? {
         ReadWhole::WouldBlock => {
             let task = tokio::task::spawn_blocking(move || {

@@ -8,7 +8,7 @@ use touchstone_handler::request::Request;
 use touchstone_http::forged_fields::is_alike;
 use touchstone_http::request_view::RequestView;
 use touchstone_sites::answer_policy::{AnswerPolicy, BrowserRequest, origin_of, preflight_method};
-use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::route::{Outcome, RouteDecision, SiteRules};
 use touchstone_sites::site::Snapshot;
 
 /// Random bytes in a nonce. The standard requires 128 bits.
@@ -23,7 +23,7 @@ pub struct BrowserFields<'r> {
 
 impl<'r> BrowserFields<'r> {
     /// The fields for a request that has been resolved to `resolved`.
-    pub fn new(resolved: &Resolved<'r>, request: &RequestView<'_>) -> BrowserFields<'r> {
+    pub fn new(resolved: &RouteDecision<'r>, request: &RequestView<'_>) -> BrowserFields<'r> {
         let policy = resolved.policy;
         // A preflight request that was not answered (see `preflight`) is for a route without CORS rules.
         let is_answer =
@@ -38,7 +38,7 @@ impl<'r> BrowserFields<'r> {
         &mut self,
         snapshot: &Snapshot,
         rules: &SiteRules,
-        resolved: &Resolved<'_>,
+        resolved: &RouteDecision<'_>,
         request: &mut Request,
     ) -> bool {
         if !rules.has_nonces() {
@@ -77,7 +77,7 @@ impl<'r> BrowserFields<'r> {
 }
 
 /// Whether a handler makes the page, which could contain the nonce: not a plain file.
-fn makes_pages(snapshot: &Snapshot, rules: &SiteRules, resolved: &Resolved<'_>, site: usize) -> bool {
+fn makes_pages(snapshot: &Snapshot, rules: &SiteRules, resolved: &RouteDecision<'_>, site: usize) -> bool {
     let has_middleware = resolved.route.is_some_and(|route| !rules.middleware_at(route.index).is_empty());
     has_middleware
         || match resolved.outcome {

@@ -6,7 +6,7 @@ use touchstone_crawlers::{self as crawlers, Decision, Endpoint};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::request::Request;
 use touchstone_http::request_view::RequestView;
-use touchstone_sites::route::{Resolved, SiteRules};
+use touchstone_sites::route::{RouteDecision, SiteRules};
 
 use super::Progress;
 
@@ -34,7 +34,7 @@ pub fn answer(
 /// Applies the rules to `original`, and notes its bot in `request`, which is the same without the cookies of
 /// checks. The error is the answer to a request that does not pass.
 pub async fn check(
-    resolved: &Resolved<'_>,
+    resolved: &RouteDecision<'_>,
     view: &RequestView<'_>,
     original: &Request,
     (request, progress): (&mut Request, &Progress),

@@ -37,7 +37,7 @@ const QUESTION_FIELDS: [&str; 6] = [
 ];
 
 /// A request that an authority allows.
-pub struct Allowed {
+pub struct AllowedRequest {
     /// The identity and fields that the authority has returned.
     pub passed: AuthorityApproval,
     /// `Set-Cookie` lines for the client.
@@ -50,11 +50,11 @@ pub async fn ask(
     snapshot: &Arc<Snapshot>,
     authority: &ForwardAuth,
     request: &Request,
-) -> Result<Allowed, Answer> {
+) -> Result<AllowedRequest, Answer> {
     let Some(question) = question(authority, request) else { return Err(Answer::error(400)) };
     let key = authority.key(request, &question);
     if let Some(passed) = key.and_then(|key| authority.remembered(key)) {
-        return Ok(Allowed { passed, cookies: Vec::new() });
+        return Ok(AllowedRequest { passed, cookies: Vec::new() });
     }
     let handler = handler_of(core, snapshot, &authority.interface);
     let whole = async {
@@ -155,23 +155,23 @@ async fn with_whole_body(mut answer: Answer) -> Answer {
 }
 
 /// Reads an answer that allows the request.
-fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
-    let of = |name: &str| fields_of(answer, name).map(|(_, value)| value).collect::<Vec<_>>();
+fn allowed(authority: &ForwardAuth, answer: &Answer) -> AllowedRequest {
+    let values_of = |name: &str| fields_of(answer, name).map(|(_, value)| value).collect::<Vec<_>>();
     let config = &authority.config;
     let mut fields = Vec::new();
     for name in &config.fields {
-        fields.extend(of(name).into_iter().map(|value| (name.as_str().into(), value.into())));
+        fields.extend(values_of(name).into_iter().map(|value| (name.as_str().into(), value.into())));
     }
     let user: Option<Box<str>> = match config.user.as_str() {
         "" => None,
-        name => of(name)
+        name => values_of(name)
             .first()
             .and_then(|value| std::str::from_utf8(value).ok())
             .filter(|user| !user.is_empty())
             .map(Box::from),
     };
     let cookies = fields_of(answer, "set-cookie").flat_map(|(line, _)| line).copied().collect();
-    Allowed { passed: AuthorityApproval { user, fields }, cookies }
+    AllowedRequest { passed: AuthorityApproval { user, fields }, cookies }
 }
 
 /// The part of a refusal that the client gets: all of it, or a redirect to sign in.

@@ -9,11 +9,11 @@ use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::RequestView;
-use touchstone_login::{Endpoint, Login, Refused};
+use touchstone_login::{Endpoint, Login, LoginRefusal};
 use touchstone_sites::route::SiteRules;
 use touchstone_sites::site::Snapshot;
 
-use super::{Named, Progress, error_log, write_fields};
+use super::{Progress, RequestIdSuffix, error_log, write_fields};
 use crate::core::Core;
 
 /// The answer to a request for a path of a login; `None`: it is not one. Rules on addresses and rates apply.
@@ -81,9 +81,9 @@ pub fn make_private(answer: &mut Answer) {
     }
 }
 
-fn noted(core: &Core, snapshot: &Snapshot, request: &Request, refused: Refused) -> Answer {
+fn noted(core: &Core, snapshot: &Snapshot, request: &Request, refused: LoginRefusal) -> Answer {
     if let Some(problem) = &refused.problem {
-        let message = format_args!("{problem}{}", Named(&request.id));
+        let message = format_args!("{problem}{}", RequestIdSuffix(&request.id));
         error_log(core, snapshot, request).limited(LogLevel::Warning, "login failed", message);
     }
     *refused.answer

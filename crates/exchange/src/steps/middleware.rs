@@ -8,7 +8,7 @@ use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Handled, Interface};
 use touchstone_handler::request::{NextHandler, Request};
-use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::route::{Outcome, RouteDecision, SiteRules};
 use touchstone_sites::site::Snapshot;
 
 use super::{ExchangeAnswer, Progress, StepContext, carry_out, handler_of, run_to_answer};
@@ -21,7 +21,7 @@ pub struct Chain {
     snapshot: Arc<Snapshot>,
     site: usize,
     route: usize,
-    behind: ChainEnd,
+    chain_end: ChainEnd,
     form: ConnectionForm,
     position: usize,
 }
@@ -39,20 +39,20 @@ impl Chain {
         core: &Rc<Core>,
         snapshot: &Arc<Snapshot>,
         rules: &SiteRules,
-        resolved: &Resolved<'_>,
+        resolved: &RouteDecision<'_>,
         (site, form): (usize, ConnectionForm),
     ) -> Option<Chain> {
         let route = resolved.route.map(|route| route.index)?;
         if rules.middleware_at(route).is_empty() {
             return None;
         }
-        let behind = match &resolved.outcome {
+        let chain_end = match &resolved.outcome {
             Outcome::Handler(interface) => ChainEnd::Program(interface.clone()),
             Outcome::Files { root } => ChainEnd::Files { root: *root },
             _ => return None,
         };
         let (core, snapshot) = (core.clone(), snapshot.clone());
-        Some(Chain { core, snapshot, site, route, behind, form, position: 0 })
+        Some(Chain { core, snapshot, site, route, chain_end, form, position: 0 })
     }
 
     /// Lets the component at this position answer, or the action after the last one.
@@ -67,11 +67,11 @@ impl Chain {
                 _ => Answer::error(500),
             };
         }
-        let outcome = match &self.behind {
+        let outcome = match &self.chain_end {
             ChainEnd::Program(interface) => Outcome::Handler(interface.clone()),
             ChainEnd::Files { root } => Outcome::Files { root: *root },
         };
-        let resolved = Resolved {
+        let resolved = RouteDecision {
             gates: Vec::new(),
             authorities: Vec::new(),
             logins: Vec::new(),

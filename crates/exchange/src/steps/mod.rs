@@ -57,7 +57,7 @@ use touchstone_http::trace_context;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::answer_policy::AnswerPolicy;
 use touchstone_sites::compression;
-use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::route::{Outcome, RouteDecision, SiteRules};
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::substitution::Substitution;
 use touchstone_telemetry::SamplingInput;
@@ -243,13 +243,13 @@ impl NextStep {
 async fn step(context: StepContext<'_>, mut request: Request, answered: &mut ExchangeAnswer) -> NextStep {
     let StepContext { core, snapshot, progress, .. } = context;
     let site = request.site;
-    progress.at(snapshot, site, None);
+    progress.set_route(snapshot, site, None);
     if request.path.is_empty() {
         let answer = Answer::error(path_status(&request.encoded_path));
         return NextStep::Answer(finish_unrouted(context, &request, &request, answered, answer).await);
     }
     let Some(rules) = &snapshot.sites[site].rules else {
-        progress.with("files");
+        progress.set_handler_name("files");
         if request.received.head.lacks_length {
             return NextStep::finish(context, &request, Answer::error(411)).await;
         }
@@ -270,7 +270,7 @@ async fn step(context: StepContext<'_>, mut request: Request, answered: &mut Exc
         locator: snapshot.locator.as_deref(),
     };
     if let Some((answer, policy, fields)) = preflight(rules, &view) {
-        progress.with("cors");
+        progress.set_handler_name("cors");
         let mut answer = finish(context, &request, answer).await;
         policy.common().apply(&mut answer.fields);
         answer.fields.extend_from_slice(&fields);
@@ -285,12 +285,12 @@ async fn step(context: StepContext<'_>, mut request: Request, answered: &mut Exc
         }
     }
     let mut resolved = rules.resolve(&view);
-    if rules.resolves_otherwise(&resolved, &view, &original.encoded_path) {
+    if rules.differs_with_kept_slashes(&resolved, &view, &original.encoded_path) {
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
     request.route = resolved.route.map(|route| route.index);
-    progress.at(snapshot, site, request.route);
+    progress.set_route(snapshot, site, request.route);
     begin_trace(core, snapshot, &mut request, progress);
     let browser = BrowserFields::new(&resolved, &view);
     let mut routed =
@@ -326,11 +326,12 @@ async fn answer_own_path(
     answered: &ExchangeAnswer,
 ) -> Option<Answer> {
     let StepContext { core, snapshot, progress, .. } = context;
-    let mut own = crawlers::answer(rules, view, original, progress).inspect(|_| progress.with("check"));
+    let mut own =
+        crawlers::answer(rules, view, original, progress).inspect(|_| progress.set_handler_name("check"));
     if own.is_none() && rules.logins().is_some() {
         own = login::answer(core, snapshot, rules, view, (original, &mut request.body), progress)
             .await
-            .inspect(|_| progress.with("login"));
+            .inspect(|_| progress.set_handler_name("login"));
     }
     match own {
         Some(answer) => Some(finish_unrouted(context, request, original, answered, answer).await),
@@ -342,7 +343,7 @@ async fn answer_own_path(
 /// A request with the decisions of the routes.
 struct RoutedRequest<'r, 'v> {
     rules: &'r SiteRules,
-    resolved: Resolved<'r>,
+    resolved: RouteDecision<'r>,
     view: RequestView<'v>,
     browser: BrowserFields<'r>,
     /// The request as it was received.
@@ -423,13 +424,13 @@ async fn apply_rules(
         && rules.lacks_slash(&view)
         && site_files::is_missing(&snapshot.sites[snapshot.files_of(site, root)], view.path)
     {
-        progress.with("redirect");
+        progress.set_handler_name("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
         return NextStep::finish(context, &request, answer).await;
     }
     if let Some(route) = resolved.tries_files() {
         let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
-        if let Some(file) = site_files::tried_file(snapshot, site, route, &now) {
+        if let Some(file) = site_files::existing_try_file(snapshot, site, route, &now) {
             resolved.outcome = Outcome::Files { root: route.root };
             request.path = file.path;
             request.encoded_path = file.encoded_path;
@@ -440,7 +441,7 @@ async fn apply_rules(
         return NextStep::finish(context, &request, Answer::error(500)).await;
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
-        progress.with("middleware");
+        progress.set_handler_name("middleware");
         progress.signals.handler_started();
         if !progress.is_cleaned() {
             prepare_head(snapshot, &mut request);
@@ -473,27 +474,27 @@ async fn check_rules(
     if !resolved.crawlers.is_empty() {
         // Boxed, so that other futures do not get larger.
         let checked = Box::pin(crawlers::check(resolved, view, original, (&mut *request, progress)));
-        checked.await.inspect_err(|_| progress.with("check"))?;
+        checked.await.inspect_err(|_| progress.set_handler_name("check"))?;
     }
     if !resolved.logins.is_empty() {
         // Boxed, so that other futures do not get larger.
         let rules = (&*resolved, &*view, *original);
         let checked = Box::pin(check_logins(core, snapshot, rules, &mut *request, progress, cookies));
-        checked.await.inspect_err(|_| progress.with("login"))?;
+        checked.await.inspect_err(|_| progress.set_handler_name("login"))?;
         answered.user.clone_from(&request.user);
     }
     if !resolved.authorities.is_empty() {
         // Boxed, so that other futures do not get larger.
         let rules = (&*resolved, &*view);
         let allowed = Box::pin(ask_authorities(core, snapshot, rules, &mut *request, progress, cookies));
-        allowed.await.inspect_err(|_| progress.with("forward_auth"))?;
+        allowed.await.inspect_err(|_| progress.set_handler_name("forward_auth"))?;
         if request.user.is_some() {
             answered.user.clone_from(&request.user);
         }
     }
     let counted = access::count_admitted(&resolved.gates, &*request).await;
     counted.map_err(|refusal| {
-        progress.with("access");
+        progress.set_handler_name("access");
         refusal.answer()
     })
 }
@@ -501,14 +502,14 @@ async fn check_rules(
 /// Applies the access rules. The error is the answer to a refused request.
 async fn admit(
     snapshot: &Snapshot,
-    resolved: &Resolved<'_>,
+    resolved: &RouteDecision<'_>,
     view: &RequestView<'_>,
     request: &mut Request,
     progress: &Progress,
     answered: &mut ExchangeAnswer,
 ) -> Result<(), Answer> {
     let admitted = access::pass(&resolved.gates, view).await.map_err(|refusal| {
-        progress.with("access");
+        progress.set_handler_name("access");
         refusal.answer()
     })?;
     // The client's values of fields that only a server may set are removed before those of claims are added.
@@ -551,7 +552,7 @@ fn add_place_fields(rules: &SiteRules, request: &mut Request) -> bool {
 async fn check_logins(
     core: &Core,
     snapshot: &Arc<Snapshot>,
-    (resolved, view, original): (&Resolved<'_>, &RequestView<'_>, &Request),
+    (resolved, view, original): (&RouteDecision<'_>, &RequestView<'_>, &Request),
     request: &mut Request,
     progress: &Progress,
     cookies: &mut Vec<u8>,
@@ -559,10 +560,10 @@ async fn check_logins(
     if !progress.set_cleaned() {
         prepare_head(snapshot, request);
     }
-    for asked in &resolved.logins {
-        if !asked.is_excused(view) {
-            login::check(core, snapshot, asked.rule, original, (request, progress), cookies).await?;
-        } else if !write_fields(&asked.rule.unknown().fields, request) {
+    for required in &resolved.logins {
+        if !required.is_excused(view) {
+            login::check(core, snapshot, required.rule, original, (request, progress), cookies).await?;
+        } else if !write_fields(&required.rule.unknown().fields, request) {
             return Err(Answer::error(500));
         }
     }
@@ -574,7 +575,7 @@ async fn check_logins(
 async fn ask_authorities(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    (resolved, view): (&Resolved<'_>, &RequestView<'_>),
+    (resolved, view): (&RouteDecision<'_>, &RequestView<'_>),
     request: &mut Request,
     progress: &Progress,
     cookies: &mut Vec<u8>,
@@ -585,16 +586,16 @@ async fn ask_authorities(
     if !progress.set_cleaned() {
         prepare_head(snapshot, request);
     }
-    for asked in &resolved.authorities {
-        let names = &asked.rule.config.fields;
+    for required in &resolved.authorities {
+        let names = &required.rule.config.fields;
         let is_of_authority =
             |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
-        if asked.is_excused(view) {
+        if required.is_excused(view) {
             let written = request.received.with_fields(|name| !is_of_authority(name), None);
             request.received = Rc::new(written.ok_or_else(|| Answer::error(502))?);
             continue;
         }
-        let allowed = forward_auth::ask(core, snapshot, asked.rule, &original).await?;
+        let allowed = forward_auth::ask(core, snapshot, required.rule, &original).await?;
         let fields = &allowed.passed.fields;
         let added = fields.iter().map(|(name, value)| (name.as_bytes(), &**value));
         let written = request.received.with_fields(|name| !is_of_authority(name), added);
@@ -630,12 +631,12 @@ fn preflight<'r>(
 }
 
 /// Carries out the action of the rules.
-async fn carry_out(context: StepContext<'_>, resolved: &Resolved<'_>, mut request: Request) -> NextStep {
+async fn carry_out(context: StepContext<'_>, resolved: &RouteDecision<'_>, mut request: Request) -> NextStep {
     let StepContext { core, snapshot, progress, .. } = context;
     let site = request.site;
     match &resolved.outcome {
         Outcome::Handler(interface) if needs_escapes(&request.path) && !interface.takes_escapes() => {
-            progress.with(interface.name());
+            progress.set_handler_name(interface.name());
             let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
             NextStep::finish(context, &request, Answer::error(status)).await
         }
@@ -648,7 +649,7 @@ async fn carry_out(context: StepContext<'_>, resolved: &Resolved<'_>, mut reques
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
             progress.signals.set_early_hints(hints.cloned());
             progress.signals.handler_started();
-            progress.with(interface.name());
+            progress.set_handler_name(interface.name());
             if !progress.is_cleaned() {
                 prepare_head(snapshot, &mut request);
             }
@@ -665,7 +666,7 @@ async fn carry_out(context: StepContext<'_>, resolved: &Resolved<'_>, mut reques
             process_handled(context, handled, request_without_body).await
         }
         Outcome::Files { root } => {
-            progress.with("files");
+            progress.set_handler_name("files");
             let route = resolved.route.map(|route| route.index);
             let rules = snapshot.sites[site].rules.as_ref();
             let delivery = rules.and_then(|rules| rules.delivery_at(route));
@@ -680,12 +681,12 @@ async fn carry_out(context: StepContext<'_>, resolved: &Resolved<'_>, mut reques
             })
         }
         outcome => {
-            progress.with(match outcome {
+            progress.set_handler_name(match outcome {
                 Outcome::Redirect { .. } => "redirect",
                 _ => "respond",
             });
             if let Outcome::Failed { reason, .. } = outcome {
-                let message = format_args!("{reason}{}", Named(&request.id));
+                let message = format_args!("{reason}{}", RequestIdSuffix(&request.id));
                 let log = error_log(core, snapshot, &request);
                 log.limited(LogLevel::Warning, "route failed", message);
             }
@@ -713,7 +714,7 @@ fn is_body_too_long(core: &Core, snapshot: &Snapshot, request: &Request) -> bool
             let message = format_args!(
                 "{} is refused: its body has {length} bytes, and body_bytes allows {most_bytes}{}",
                 request.path.escape_ascii(),
-                Named(&request.id),
+                RequestIdSuffix(&request.id),
             );
             let log = error_log(core, snapshot, request);
             log.limited(LogLevel::Warning, "request body too long", message);
@@ -758,7 +759,7 @@ async fn process_handled(
             None => {
                 let message = "a program's local redirect is invalid, or a loop";
                 let id = progress.facts.id_text();
-                let message = format_args!("{message}{}", Named(&id));
+                let message = format_args!("{message}{}", RequestIdSuffix(&id));
                 let log = error_log(core, snapshot, &request_without_body);
                 log.limited(LogLevel::Warning, "local redirect", message);
                 finish(context, &request_without_body, Answer::error(500)).await
@@ -767,7 +768,7 @@ async fn process_handled(
         Handled::Again(request) => return NextStep::Again(request),
         Handled::File(request) => {
             progress.signals.handler_ended();
-            progress.with("files");
+            progress.set_handler_name("files");
             let files = own_files(snapshot, &request).unwrap_or(site);
             answer_file(context, &request, files).await
         }
@@ -898,9 +899,9 @@ fn write_fields(fields: &[(Arc<str>, Option<String>)], request: &mut Request) ->
 }
 
 /// A request's id at the end of a line of the error log.
-struct Named<'a>(&'a str);
+struct RequestIdSuffix<'a>(&'a str);
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for RequestIdSuffix<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(formatter, " (request {})", self.0) }
     }

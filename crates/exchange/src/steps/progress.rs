@@ -220,7 +220,7 @@ impl Progress {
         route: usize,
     ) -> Rc<Progress> {
         let progress = Progress::new(snapshot, peer, under_way);
-        progress.at(snapshot, site, Some(route));
+        progress.set_route(snapshot, site, Some(route));
         progress
     }
 
@@ -246,7 +246,7 @@ impl Progress {
     }
 
     /// Sets the site, and the route if there is one.
-    pub fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
+    pub fn set_route(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
         self.facts.site.set(Some(site));
         self.facts.route.set(route);
         if let Some(minimum_rates) = snapshot.minimum_rates(site, route) {
@@ -259,7 +259,7 @@ impl Progress {
     }
 
     /// Sets the name of the handler or action.
-    pub fn with(&self, handler: &'static str) {
+    pub fn set_handler_name(&self, handler: &'static str) {
         self.facts.handler.set(handler);
         if let Some(under_way) = &*self.under_way.borrow() {
             under_way.request().set_handler(handler);

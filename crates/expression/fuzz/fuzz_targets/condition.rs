@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_expression::{Condition, Known, Text};
+use touchstone_expression::{Condition, AvailableFrom, Text};
 use touchstone_http::request_view::RequestView;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,12 +18,12 @@ fuzz_target!(|bytes: &[u8]| {
         fields: &fields,
         ..RequestView::example("/")
     };
-    if let Ok(condition) = Condition::read(written, Known::Answer) {
+    if let Ok(condition) = Condition::read(written, AvailableFrom::Answer) {
         condition.holds(&view);
-        assert_eq!(Condition::read(condition.source(), Known::Answer), Ok(condition));
+        assert_eq!(Condition::read(condition.source(), AvailableFrom::Answer), Ok(condition));
     }
-    if let Ok(text) = Text::read(written, Known::Answer) {
+    if let Ok(text) = Text::read(written, AvailableFrom::Answer) {
         text.render(&view);
-        assert_eq!(Text::read(text.source(), Known::Answer), Ok(text));
+        assert_eq!(Text::read(text.source(), AvailableFrom::Answer), Ok(text));
     }
 });

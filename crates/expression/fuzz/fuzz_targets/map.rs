@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_expression::{Known, Map, MapSource, Maps, Scope, Text, map_text};
+use touchstone_expression::{AvailableFrom, Map, MapSource, Maps, Scope, Text, map_text};
 use touchstone_http::request_view::RequestView;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut maps = Maps::default();
     maps.add(map);
     let view = RequestView { path: request, query: Some(request), ..RequestView::example("/") };
-    let scope = Scope::from(Known::Answer).with_maps(&maps);
+    let scope = Scope::from(AvailableFrom::Answer).with_maps(&maps);
     let text = Text::read("[$map{m}]", scope).expect("the text is right");
     let rendered = text.render(&view);
     assert!(rendered.starts_with(b"[") && rendered.ends_with(b"]"));

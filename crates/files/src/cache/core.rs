@@ -8,7 +8,7 @@ use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentC
 use touchstone_http::dictionary::AvailableDictionary;
 
 use super::entry::{CachedForms, DictionarySelection, Entry, Selection};
-use super::response::{ConnectionForm, DateSecond, Prepared};
+use super::response::{ConnectionForm, DateSecond, PreparedResponse};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
 /// The most preferences that are stored for one path. All browsers together send two or three. A client that
@@ -32,9 +32,9 @@ pub struct CoreCache {
 struct Slot {
     entry: Arc<Entry>,
     /// The responses of the representation without a coding.
-    by_form: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<PreparedResponse>>; 3],
     /// The responses for requests with Accept-Encoding.
-    negotiated: Vec<Negotiated>,
+    negotiated: Vec<NegotiatedForm>,
     /// The responses for clients that have a dictionary.
     with_dictionary: Vec<WithDictionary>,
 }
@@ -43,7 +43,7 @@ struct Slot {
 struct WithDictionary {
     wanted: AvailableDictionary,
     cached: Arc<CachedForms>,
-    by_form: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<PreparedResponse>>; 3],
 }
 
 /// The result of [`CoreCache::renew_with_dictionary`].
@@ -58,10 +58,10 @@ pub enum WithDictionaryState {
 }
 
 /// The representation that was chosen for a preference, for the lifetime of the entry.
-struct Negotiated {
+struct NegotiatedForm {
     preference: CodingPreference,
     cached: Arc<CachedForms>,
-    by_form: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<PreparedResponse>>; 3],
 }
 
 /// The result of [`CoreCache::renew_negotiated`].
@@ -102,7 +102,7 @@ impl CoreCache {
         accept_encoding: AcceptEncoding,
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> Option<&Arc<Prepared>> {
+    ) -> Option<&Arc<PreparedResponse>> {
         if !accept_encoding.is_absent()
             && let Some(order) = &self.coding_order
         {
@@ -167,7 +167,7 @@ impl CoreCache {
         path: &[u8],
         wanted: &AvailableDictionary,
         form: ConnectionForm,
-    ) -> Option<&Arc<Prepared>> {
+    ) -> Option<&Arc<PreparedResponse>> {
         let slot = self.slots.get(path)?;
         slot.mark_used();
         let chosen = slot.with_dictionary.iter().find(|chosen| chosen.wanted == *wanted)?;
@@ -180,7 +180,7 @@ impl CoreCache {
         path: &[u8],
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
+    ) -> Option<(Arc<Entry>, Arc<PreparedResponse>)> {
         let prepared = self.identity_hit(path, form, date)?.clone();
         Some((self.slots.get(path)?.entry.clone(), prepared))
     }
@@ -192,7 +192,7 @@ impl CoreCache {
         ticket: ReadTicket,
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> (Arc<Entry>, Arc<Prepared>) {
+    ) -> (Arc<Entry>, Arc<PreparedResponse>) {
         let path: Box<[u8]> = new.path.into();
         let (entry, prepared) = self.shared.insert(new, ticket, form, date);
         if !entry.stale.load(Ordering::Acquire) {
@@ -244,7 +244,7 @@ impl CoreCache {
         path: &[u8],
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> Option<&Arc<Prepared>> {
+    ) -> Option<&Arc<PreparedResponse>> {
         // The slot is looked up again at the end, because the borrow of a returned slot would forbid the
         // removal in between.
         let ready = match self.slots.get(path) {
@@ -268,7 +268,7 @@ impl CoreCache {
         preference: CodingPreference,
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> Option<&Arc<Prepared>> {
+    ) -> Option<&Arc<PreparedResponse>> {
         let ready = match self.slots.get(path) {
             None => false,
             Some(slot) => {
@@ -355,11 +355,11 @@ impl Slot {
     }
 
     #[inline]
-    fn negotiated(&self, preference: CodingPreference) -> Option<&Negotiated> {
+    fn negotiated(&self, preference: CodingPreference) -> Option<&NegotiatedForm> {
         self.negotiated.iter().find(|negotiated| negotiated.preference == preference)
     }
 
-    fn remember(&mut self, preference: CodingPreference, cached: Arc<CachedForms>) -> &mut Negotiated {
+    fn remember(&mut self, preference: CodingPreference, cached: Arc<CachedForms>) -> &mut NegotiatedForm {
         let known = self.negotiated.iter().position(|negotiated| {
             negotiated.preference == preference && Arc::ptr_eq(&negotiated.cached, &cached)
         });
@@ -368,7 +368,7 @@ impl Slot {
             if self.negotiated.len() == MOST_PREFERENCES {
                 self.negotiated.remove(0);
             }
-            self.negotiated.push(Negotiated { preference, cached, by_form: [None, None, None] });
+            self.negotiated.push(NegotiatedForm { preference, cached, by_form: [None, None, None] });
             self.negotiated.len() - 1
         });
         &mut self.negotiated[index]
@@ -376,11 +376,11 @@ impl Slot {
 }
 
 #[inline]
-fn is_of(prepared: &Option<Arc<Prepared>>, date: &DateSecond) -> bool {
+fn is_of(prepared: &Option<Arc<PreparedResponse>>, date: &DateSecond) -> bool {
     prepared.as_ref().is_some_and(|prepared| prepared.second == date.unix_seconds)
 }
 
-fn drop_unshared(by_form: &mut [Option<Arc<Prepared>>; 3]) {
+fn drop_unshared(by_form: &mut [Option<Arc<PreparedResponse>>; 3]) {
     for prepared in by_form {
         if prepared.as_ref().is_some_and(|cached| Arc::strong_count(cached) == 1) {
             *prepared = None;

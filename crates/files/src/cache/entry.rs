@@ -16,7 +16,7 @@ use touchstone_http::content_coding::{CodingPreference, ContentCoding};
 use touchstone_http::dictionary::{AvailableDictionary, DictionaryCoding, DictionaryHash};
 use touchstone_http::hexadecimal;
 
-use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
+use super::response::{BodySource, ConnectionForm, DateSecond, PreparedResponse, Representation, prepare};
 use super::{FileCache, Key, NewEntry, ReadTicket, Validity, lock};
 use crate::coding::{CodingSource, Codings, PrecompressedFiles, suffixed_etag, twin_etag};
 use crate::compress::compress;
@@ -51,7 +51,7 @@ pub struct Entry {
     /// The same for its twins. They are compared only for requests that accept one.
     twins_checked_second: AtomicI64,
     identity: Arc<CachedForms>,
-    coded: Mutex<[Coded; 3]>,
+    coded: Mutex<[CodedState; 3]>,
     /// The forms that were made with a dictionary.
     with_dictionary: Mutex<Vec<DictionaryForm>>,
     account: Mutex<Account>,
@@ -59,7 +59,7 @@ pub struct Entry {
 
 /// The state of one coded form.
 #[derive(Debug, Default)]
-enum Coded {
+enum CodedState {
     /// It has not been requested yet.
     #[default]
     NotRequested,
@@ -173,14 +173,14 @@ impl Entry {
                 group.codings().partition(|&coding| self.codings.twin(coding).is_some());
             for coding in twins.into_iter().chain(others) {
                 match &coded[coding as usize] {
-                    Coded::NotRequested if self.codings.source(coding).is_none() => {}
-                    Coded::NotRequested => return Selection::Make(coding),
-                    Coded::InProgress(_) if preference.accepts_identity() => {
+                    CodedState::NotRequested if self.codings.source(coding).is_none() => {}
+                    CodedState::NotRequested => return Selection::Make(coding),
+                    CodedState::InProgress(_) if preference.accepts_identity() => {
                         return Selection::Identity(self.identity.clone());
                     }
-                    Coded::InProgress(_) => in_progress = in_progress.or(Some(coding)),
-                    Coded::Useless => {}
-                    Coded::Ready(cached) => return Selection::Final(cached.clone()),
+                    CodedState::InProgress(_) => in_progress = in_progress.or(Some(coding)),
+                    CodedState::Useless => {}
+                    CodedState::Ready(cached) => return Selection::Final(cached.clone()),
                 }
             }
             if group.identity {
@@ -205,14 +205,14 @@ impl Entry {
     ) -> EncodingStart {
         let Some(source) = self.codings.source(coding) else { return EncodingStart::AlreadyTaken };
         let coded = &mut lock(&self.coded)[coding as usize];
-        if !matches!(coded, Coded::NotRequested) {
+        if !matches!(coded, CodedState::NotRequested) {
             return EncodingStart::AlreadyTaken;
         }
         let compresses = matches!(source, CodingSource::Compress { .. });
         if compresses && !cache.begin_compression() {
             return EncodingStart::Busy;
         }
-        *coded = Coded::InProgress(Vec::new());
+        *coded = CodedState::InProgress(Vec::new());
         let (entry, cache, date) = (self.clone(), cache.clone(), *date);
         EncodingStart::Job(CodingJob { entry, cache, coding, source, form, date, result: None })
     }
@@ -277,7 +277,7 @@ impl Entry {
     /// Waits until a coded form has been made, or making it has failed.
     pub async fn wait_for_coding(&self, coding: ContentCoding) {
         poll_fn(|context| match &mut lock(&self.coded)[coding as usize] {
-            Coded::InProgress(wakers) => {
+            CodedState::InProgress(wakers) => {
                 if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
                     wakers.push(context.waker().clone());
                 }
@@ -348,9 +348,9 @@ impl Entry {
     }
 
     /// Sets the result of making a coded form, and wakes the requests that wait for it.
-    fn settle(&self, coding: ContentCoding, outcome: Coded) {
+    fn settle(&self, coding: ContentCoding, outcome: CodedState) {
         let before = std::mem::replace(&mut lock(&self.coded)[coding as usize], outcome);
-        if let Coded::InProgress(wakers) = before {
+        if let CodedState::InProgress(wakers) = before {
             wakers.into_iter().for_each(Waker::wake);
         }
     }
@@ -361,7 +361,7 @@ impl Entry {
 pub struct CachedForms {
     representation: Representation,
     /// There is always at least one response. Its body is the content.
-    by_form: Mutex<[Option<Arc<Prepared>>; 3]>,
+    by_form: Mutex<[Option<Arc<PreparedResponse>>; 3]>,
 }
 
 impl CachedForms {
@@ -389,7 +389,7 @@ impl CachedForms {
         form: ConnectionForm,
         date: &DateSecond,
         cache: &FileCache,
-    ) -> Arc<Prepared> {
+    ) -> Arc<PreparedResponse> {
         let mut by_form = lock(&self.by_form);
         if let Some(ready) = &by_form[form as usize]
             && ready.second == date.unix_seconds
@@ -407,7 +407,7 @@ impl CachedForms {
         next
     }
 
-    fn any_response(&self) -> Option<Arc<Prepared>> {
+    fn any_response(&self) -> Option<Arc<PreparedResponse>> {
         lock(&self.by_form).iter().flatten().next().cloned()
     }
 
@@ -535,7 +535,7 @@ impl Drop for DictionaryJob {
 
 impl Drop for CodingJob {
     fn drop(&mut self) {
-        let outcome = self.result.take().map_or(Coded::Useless, Coded::Ready);
+        let outcome = self.result.take().map_or(CodedState::Useless, CodedState::Ready);
         self.entry.settle(self.coding, outcome);
         if matches!(self.source, CodingSource::Compress { .. }) {
             self.cache.end_compression();

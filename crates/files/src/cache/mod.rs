@@ -9,7 +9,7 @@
 //!   hand walks from the oldest entry to the newest, spares entries that were used since its last visit, and
 //!   evicts the others.
 //! - [`Entry`] is one file in it, with its representations ([`CachedForms`]) and their responses
-//!   ([`Prepared`]).
+//!   ([`PreparedResponse`]).
 //! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing
 //!   else.
 //!
@@ -37,7 +37,7 @@ pub use self::entry::{
     CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, Selection,
 };
 pub use self::response::{
-    ConnectionForm, DateSecond, Prepared, Representation, SharedBody, WHOLE_BODY_BYTES,
+    ConnectionForm, DateSecond, PreparedResponse, Representation, SharedBody, WHOLE_BODY_BYTES,
 };
 use crate::coding::{CodingSettings, Codings, is_twin_name};
 use crate::dictionary::{Dictionaries, Pattern, SiteDictionaries};
@@ -267,7 +267,7 @@ impl FileCache {
         ticket: ReadTicket,
         form: ConnectionForm,
         date: &DateSecond,
-    ) -> (Arc<Entry>, Arc<Prepared>) {
+    ) -> (Arc<Entry>, Arc<PreparedResponse>) {
         if let Some(pattern) = &new.representation.dictionary_for
             && let Some(scope) = self.dictionary_scope(new.site)
         {

@@ -54,7 +54,7 @@ pub struct DateSecond {
 
 /// A response ready to be written, valid for one second.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedResponse {
     /// The head, then the body unless it is in `long_body`.
     bytes: Box<[u8]>,
     head_length: usize,
@@ -62,14 +62,14 @@ pub struct Prepared {
     pub(super) second: i64,
 }
 
-impl Prepared {
+impl PreparedResponse {
     /// Prepares a response that is not a file's, with this head. A long body is not copied.
-    pub fn assemble(head: &[u8], body: SharedBody<'_>, second: i64) -> Prepared {
+    pub fn assemble(head: &[u8], body: SharedBody<'_>, second: i64) -> PreparedResponse {
         let (in_buffer, long_body) = match body {
             SharedBody::Short(body) => (body, None),
             SharedBody::Long(body) => (&[][..], Some(body.clone())),
         };
-        Prepared {
+        PreparedResponse {
             bytes: [head, in_buffer].concat().into_boxed_slice(),
             head_length: head.len(),
             long_body,
@@ -83,8 +83,8 @@ impl Prepared {
         self.second
     }
 
-    /// The first buffer to write: the whole response, or its head when [`Prepared::second_buffer`] has the
-    /// body.
+    /// The first buffer to write: the whole response, or its head when [`PreparedResponse::second_buffer`]
+    /// has the body.
     #[inline]
     pub fn first_buffer(&self) -> &[u8] {
         &self.bytes
@@ -239,7 +239,7 @@ pub(super) fn prepare(
     body: BodySource,
     form: ConnectionForm,
     date: &DateSecond,
-) -> Prepared {
+) -> PreparedResponse {
     let (in_buffer, long_body) = match body {
         BodySource::Whole(body) => (body, None),
         BodySource::Long(body) => (&[][..], Some(body)),
@@ -249,5 +249,5 @@ pub(super) fn prepare(
     representation.write_ok_head(length as u64, &date.text, form, &mut bytes);
     let head_length = bytes.len();
     bytes.extend_from_slice(in_buffer);
-    Prepared { bytes: bytes.into_boxed_slice(), head_length, long_body, second: date.unix_seconds }
+    PreparedResponse { bytes: bytes.into_boxed_slice(), head_length, long_body, second: date.unix_seconds }
 }

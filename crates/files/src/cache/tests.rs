@@ -44,7 +44,7 @@ impl Site {
     }
 
     /// Does the work of the server for a miss.
-    fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<Prepared> {
+    fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<PreparedResponse> {
         let ticket = self.cache.begin_read(self.directory.path());
         self.load_with(core, path, date, ticket)
     }
@@ -55,7 +55,7 @@ impl Site {
         path: &str,
         date: &DateSecond,
         ticket: ReadTicket,
-    ) -> Arc<Prepared> {
+    ) -> Arc<PreparedResponse> {
         let file_path = if path == "/" { "/index.html" } else { path };
         let opened = self.root.open(file_path.as_bytes()).unwrap();
         let ReadWhole::Complete(body) = read_whole(&opened.descriptor, opened.facts.size).unwrap() else {
@@ -97,12 +97,12 @@ impl Site {
         path: &str,
         accept: &str,
         date: &DateSecond,
-    ) -> (Arc<Prepared>, usize) {
+    ) -> (Arc<PreparedResponse>, usize) {
         let accept = accepting(accept);
-        let mut made = 0;
+        let mut entries = 0;
         loop {
             if let Some(prepared) = core.hit(path.as_bytes(), accept, ConnectionForm::Persistent, date) {
-                return (prepared.clone(), made);
+                return (prepared.clone(), entries);
             }
             let Some((entry, _)) = core.entry(path.as_bytes(), ConnectionForm::Persistent, date) else {
                 self.load(core, path, date);
@@ -110,7 +110,7 @@ impl Site {
             };
             match entry.select(accept.preference(&self.settings.order), date, &self.cache) {
                 Selection::Make(coding) => {
-                    made += 1;
+                    entries += 1;
                     self.make(&entry, coding, date);
                 }
                 Selection::Stale => {}
@@ -146,7 +146,7 @@ fn accepting(value: &str) -> AcceptEncoding {
 }
 
 /// A field of a prepared head.
-fn field(prepared: &Prepared, name: &str) -> Option<String> {
+fn field(prepared: &PreparedResponse, name: &str) -> Option<String> {
     let head = String::from_utf8(prepared.head().to_vec()).unwrap();
     let start = format!("{name}: ");
     head.split("\r\n").find_map(|line| line.strip_prefix(&start)).map(str::to_owned)

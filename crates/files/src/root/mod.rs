@@ -35,7 +35,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SymlinkPolicy {
     /// Only links whose target is inside the root, in whatever form they are written. Others are
-    /// [`Refused::Forbidden`].
+    /// [`OpenError::Forbidden`].
     #[default]
     Inside,
     /// All links. A user who may write below the root can then publish every file that the server can read.
@@ -90,7 +90,7 @@ pub struct StrongEntityTag {
 
 /// A file or directory that may be served.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedFile {
     /// A regular file: open for reading (`O_RDONLY|O_NONBLOCK`), at offset 0. A directory: an `O_PATH`
     /// descriptor, so that the files of a directory that may be searched but not listed are still served. To
     /// list it, open `"."` below it.
@@ -103,7 +103,7 @@ pub struct Opened {
 
 /// Why a path is not served.
 #[derive(Debug)]
-pub enum Refused {
+pub enum OpenError {
     /// There is no such file, no file can have this name, or a slash follows the name of a regular file.
     NotFound,
     /// Permission was denied, a link leaves the root, or links form a loop.
@@ -157,7 +157,7 @@ impl Root {
         Ok(Root { path, mount: b"/".as_slice().into(), policy, openat2_works, directory })
     }
 
-    /// A root without files: every path is [`Refused::NotFound`]. Nothing is below its
+    /// A root without files: every path is [`OpenError::NotFound`]. Nothing is below its
     /// [`path`](Root::path), which is not a directory.
     pub fn without_files() -> Root {
         Root {
@@ -170,7 +170,7 @@ impl Root {
     }
 
     /// Uses the directory only for the paths below `mount`: with `/downloads/`, the path `/downloads/a.zip`
-    /// is the file `a.zip` of the directory, and paths outside `/downloads/` are [`Refused::NotFound`].
+    /// is the file `a.zip` of the directory, and paths outside `/downloads/` are [`OpenError::NotFound`].
     /// `mount` begins and ends with a slash.
     #[must_use]
     pub fn mounted_at(self, mount: &[u8]) -> Root {
@@ -225,8 +225,8 @@ impl Root {
     /// escapes decoded, no dot segments.
     ///
     /// # Errors
-    /// See [`Refused`]. A path with `..` is forbidden under every policy.
-    pub fn open(&self, path: &[u8]) -> Result<Opened, Refused> {
+    /// See [`OpenError`]. A path with `..` is forbidden under every policy.
+    pub fn open(&self, path: &[u8]) -> Result<OpenedFile, OpenError> {
         let name = self.name_of(path)?;
         let directory = self.directory()?;
         let (pinned, followed_links) = self.pin_noting_links(&directory, name)?;
@@ -235,31 +235,31 @@ impl Root {
             FileKind::Directory => pinned,
             FileKind::Regular => open_pinned(&pinned)?,
         };
-        Ok(Opened { descriptor, facts, followed_links })
+        Ok(OpenedFile { descriptor, facts, followed_links })
     }
 
     /// The facts of the file that [`Root::open`] would open at `path`, after the same checks except for the
     /// permission to read. Makes three system calls.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn facts(&self, path: &[u8]) -> Result<FileFacts, Refused> {
+    /// See [`OpenError`].
+    pub fn facts(&self, path: &[u8]) -> Result<FileFacts, OpenError> {
         let name = self.name_of(path)?;
         FileFacts::of(self.pin(&*self.directory()?, name)?)
     }
 
     /// The name below the directory.
-    fn name_of<'p>(&self, path: &'p [u8]) -> Result<&'p [u8], Refused> {
-        below_root(path.strip_prefix(&*self.mount).ok_or(Refused::NotFound)?)
+    fn name_of<'p>(&self, path: &'p [u8]) -> Result<&'p [u8], OpenError> {
+        below_root(path.strip_prefix(&*self.mount).ok_or(OpenError::NotFound)?)
     }
 
-    fn directory(&self) -> Result<Arc<Directory>, Refused> {
+    fn directory(&self) -> Result<Arc<Directory>, OpenError> {
         let directory = self.directory.read().unwrap_or_else(PoisonError::into_inner);
-        directory.as_ref().map(Arc::clone).ok_or(Refused::NotFound)
+        directory.as_ref().map(Arc::clone).ok_or(OpenError::NotFound)
     }
 
     /// Pins `name` according to the policy, and returns whether links were followed.
-    fn pin_noting_links(&self, root: &Directory, name: &[u8]) -> Result<(OwnedFd, bool), Refused> {
+    fn pin_noting_links(&self, root: &Directory, name: &[u8]) -> Result<(OwnedFd, bool), OpenError> {
         if !self.openat2_works {
             let pinned = self.pin(root, name)?;
             let straight = join(real_path(&root.descriptor)?, name);
@@ -275,7 +275,7 @@ impl Root {
     }
 
     /// Pins `name` according to the policy, with an `O_PATH` descriptor.
-    fn pin(&self, root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
+    fn pin(&self, root: &Directory, name: &[u8]) -> Result<OwnedFd, OpenError> {
         match self.policy {
             SymlinkPolicy::Anywhere => Ok(fs::openat(&root.descriptor, name, PIN, Mode::empty())?),
             SymlinkPolicy::Inside if self.openat2_works => pin_beneath(root, name),
@@ -288,7 +288,7 @@ impl Root {
 const PIN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Lets the kernel keep the lookup below the root.
-fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
+fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, OpenError> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     // EAGAIN: during the lookup of a ".." inside a link a file was renamed somewhere on the machine, so that
     // the kernel could not decide.
@@ -305,12 +305,12 @@ fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
 
 /// Follows all links to an inode, then requests the path of that inode from the kernel. Only the pinned inode
 /// is used afterwards, so later changes of the names do not matter.
-fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
+fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, OpenError> {
     let pinned = fs::openat(&root.descriptor, name, PIN, Mode::empty())?;
     if lies_inside(&real_path(&pinned)?, &real_path(&root.descriptor)?) {
         Ok(pinned)
     } else {
-        Err(Refused::Forbidden)
+        Err(OpenError::Forbidden)
     }
 }
 
@@ -326,11 +326,11 @@ fn lies_inside(path: &[u8], root: &[u8]) -> bool {
 
 /// Opens a pinned regular file for reading. With `O_NONBLOCK` this does not wait for a lease of a file server
 /// (Samba). The flag does not change reads of regular files.
-fn open_pinned(pinned: &OwnedFd) -> Result<OwnedFd, Refused> {
+fn open_pinned(pinned: &OwnedFd) -> Result<OwnedFd, OpenError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     fs::openat(CWD, proc_link(pinned).as_str(), flags, Mode::empty()).map_err(|error| match error {
         // The inode is pinned, so the link in /proc is missing.
-        Errno::NOENT | Errno::NOTDIR => Refused::Other(proc_is_missing()),
+        Errno::NOENT | Errno::NOTDIR => OpenError::Other(proc_is_missing()),
         error => error.into(),
     })
 }
@@ -356,14 +356,14 @@ fn proc_is_missing() -> io::Error {
 }
 
 /// The path relative to the root descriptor.
-fn below_root(path: &[u8]) -> Result<&[u8], Refused> {
+fn below_root(path: &[u8]) -> Result<&[u8], OpenError> {
     if path.contains(&0) {
-        return Err(Refused::NotFound);
+        return Err(OpenError::NotFound);
     }
     let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     let name = &path[start..];
     if name.split(|&byte| byte == b'/').any(|segment| segment == b"..") {
-        return Err(Refused::Forbidden);
+        return Err(OpenError::Forbidden);
     }
     Ok(if name.is_empty() { b"." } else { name })
 }
@@ -399,7 +399,7 @@ fn identity(stat: &fs::Stat) -> (u64, u64) {
     (stat.st_ino as u64, stat.st_dev as u64)
 }
 
-impl Opened {
+impl OpenedFile {
     /// Whether every change of this file's content causes an event in the directory of its path. If not (a
     /// link was followed, or the file has other names), a cached copy must be revalidated with
     /// [`Root::facts`].
@@ -413,21 +413,21 @@ impl FileFacts {
     /// between.
     ///
     /// # Errors
-    /// [`Refused::NotAFile`], or the error of `fstat`.
-    pub fn of(descriptor: impl AsFd) -> Result<FileFacts, Refused> {
+    /// [`OpenError::NotAFile`], or the error of `fstat`.
+    pub fn of(descriptor: impl AsFd) -> Result<FileFacts, OpenError> {
         FileFacts::from_stat(&fs::fstat(descriptor)?)
     }
 
     /// Takes the facts from the result of `fstat`.
     ///
     /// # Errors
-    /// [`Refused::NotAFile`].
+    /// [`OpenError::NotAFile`].
     #[allow(clippy::unnecessary_cast, reason = "the C types differ between architectures")]
-    pub fn from_stat(stat: &fs::Stat) -> Result<FileFacts, Refused> {
+    pub fn from_stat(stat: &fs::Stat) -> Result<FileFacts, OpenError> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => FileKind::Regular,
             FileType::Directory => FileKind::Directory,
-            _ => return Err(Refused::NotAFile),
+            _ => return Err(OpenError::NotAFile),
         };
         let (inode, device) = identity(stat);
         Ok(FileFacts {
@@ -504,47 +504,47 @@ impl fmt::Debug for StrongEntityTag {
     }
 }
 
-impl From<Errno> for Refused {
-    fn from(error: Errno) -> Refused {
+impl From<Errno> for OpenError {
+    fn from(error: Errno) -> OpenError {
         match error {
-            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => Refused::NotFound,
-            Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV => Refused::Forbidden,
+            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => OpenError::NotFound,
+            Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV => OpenError::Forbidden,
             // The errors for opening a socket, or a device without a driver.
-            Errno::NXIO | Errno::NODEV => Refused::NotAFile,
-            Errno::MFILE | Errno::NFILE => Refused::TooManyOpenFiles,
-            error => Refused::Other(error.into()),
+            Errno::NXIO | Errno::NODEV => OpenError::NotAFile,
+            Errno::MFILE | Errno::NFILE => OpenError::TooManyOpenFiles,
+            error => OpenError::Other(error.into()),
         }
     }
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
         match Errno::from_io_error(&error) {
             Some(errno) => errno.into(),
-            None => Refused::Other(error),
+            None => OpenError::Other(error),
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for OpenError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NotFound => formatter.write_str("no such file"),
-            Refused::Forbidden => {
+            OpenError::NotFound => formatter.write_str("no such file"),
+            OpenError::Forbidden => {
                 formatter.write_str("permission denied, or a link that leaves the root or loops")
             }
-            Refused::NotAFile => formatter.write_str("neither a regular file nor a directory"),
-            Refused::TooManyOpenFiles => formatter
+            OpenError::NotAFile => formatter.write_str("neither a regular file nor a directory"),
+            OpenError::TooManyOpenFiles => formatter
                 .write_str("too many open files; raise the limit (ulimit -n) or lower the connections"),
-            Refused::Other(error) => error.fmt(formatter),
+            OpenError::Other(error) => error.fmt(formatter),
         }
     }
 }
 
-impl std::error::Error for Refused {
+impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Refused::Other(error) => Some(error),
+            OpenError::Other(error) => Some(error),
             _ => None,
         }
     }

@@ -58,7 +58,7 @@ fn visit(root: &Root, path: &str) -> String {
     let opened = root.open(path.as_bytes());
     let facts = root.facts(path.as_bytes());
     match opened {
-        Ok(Opened { descriptor, facts: opened, .. }) => {
+        Ok(OpenedFile { descriptor, facts: opened, .. }) => {
             assert!(facts.unwrap().same_version(&opened), "facts and open disagree about {path}");
             if opened.kind == FileKind::Directory {
                 return "directory".to_owned();
@@ -74,13 +74,13 @@ fn visit(root: &Root, path: &str) -> String {
     }
 }
 
-fn name(refused: &Refused) -> &'static str {
+fn name(refused: &OpenError) -> &'static str {
     match refused {
-        Refused::NotFound => "not found",
-        Refused::Forbidden => "forbidden",
-        Refused::NotAFile => "not a file",
-        Refused::TooManyOpenFiles => "too many open files",
-        Refused::Other(_) => "other",
+        OpenError::NotFound => "not found",
+        OpenError::Forbidden => "forbidden",
+        OpenError::NotAFile => "not a file",
+        OpenError::TooManyOpenFiles => "too many open files",
+        OpenError::Other(_) => "other",
     }
 }
 
@@ -244,7 +244,7 @@ fn fifos_sockets_and_devices_are_refused_without_being_opened() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                assert!(matches!(root.open(b"/fifo"), Err(Refused::NotAFile)));
+                assert!(matches!(root.open(b"/fifo"), Err(OpenError::NotAFile)));
             }
         });
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
@@ -275,7 +275,7 @@ fn what_may_not_be_read_is_forbidden() {
         let visitor = scope.spawn(|| {
             drop_capabilities();
             for root in &roots {
-                assert!(matches!(root.open(b"/unreadable"), Err(Refused::Forbidden)));
+                assert!(matches!(root.open(b"/unreadable"), Err(OpenError::Forbidden)));
                 let known = root.facts(b"/unreadable").map(|facts| facts.size).unwrap();
                 assert_eq!(known, 10, "facts ask for no permission to read");
             }
@@ -423,8 +423,8 @@ fn swap_visits(root: &Root) -> Result<(), String> {
                 }
                 served += 1;
             }
-            Err(Refused::Forbidden) => forbidden += 1,
-            Err(Refused::NotFound) => {}
+            Err(OpenError::Forbidden) => forbidden += 1,
+            Err(OpenError::NotFound) => {}
             Err(error) => return Err(error.to_string()),
         }
         if visits >= 5_000 && served > 0 && forbidden > 0 {

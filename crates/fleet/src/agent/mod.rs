@@ -256,8 +256,12 @@ impl Agent {
             }
             Order::Muster => self.send_report(&Report::Here(Box::new(self.facts.clone()))),
             Order::Ping { exchange } => {
-                let answered = self.clock.now();
-                self.send_report(&Report::Pong { exchange, came: message.received, answered });
+                let answer_sent = self.clock.now();
+                self.send_report(&Report::Pong {
+                    exchange,
+                    question_received: message.received,
+                    answer_sent,
+                });
             }
             Order::Prepare { run, mix, plan_sha256, portion, watched } => {
                 self.prepare(Assignment { run, mix, plan_sha256, portion, watched });
@@ -400,8 +404,8 @@ fn send_spooled(context: &AgentContext) {
 impl AgentContext {
     /// Sends a report to the controller, if that is possible now.
     pub(crate) fn send_report(&self, report: &Report) {
-        let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
+        let sent = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
         // Beats are repeated, and the controller notices what is missing.
-        drop(said);
+        drop(sent);
     }
 }

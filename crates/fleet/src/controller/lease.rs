@@ -84,11 +84,11 @@ impl ClaimTime {
     /// Renews the claim.
     fn renew(&self, fabric: &dyn Fabric, run: &str) -> Result<(), FabricError> {
         // The broker counts from a later moment, when it has received the claim.
-        let asked = now();
+        let asked_at = now();
         let outcome = fabric.claim(CLAIM, run);
         let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &outcome {
-            Ok(()) => *until = Some(asked + CLAIM_TIME),
+            Ok(()) => *until = Some(asked_at + CLAIM_TIME),
             Err(FabricError::Held(_)) => *until = None,
             // It may have been renewed, and is valid until then in any case.
             Err(_) => {}

@@ -11,7 +11,7 @@ use crate::runtime::{monotonic_ns, now, since};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::result::{AgentUse, FleetUse};
-use touchstone_lab_run::bench::{Generated, PreparedLoad};
+use touchstone_lab_run::bench::{GeneratedLoad, PreparedLoad};
 use touchstone_load::{MachineOutcome, Outcome, Plan, PlanError, Portion, Progress, merge};
 
 /// How long agents may take to prepare a mix, in addition to the time to fetch a large plan.
@@ -59,7 +59,7 @@ pub(super) struct PreparedMix<'a> {
 }
 
 impl PreparedLoad for PreparedMix<'_> {
-    fn run(&self, progress: &Progress) -> Result<Generated, PlanError> {
+    fn run(&self, progress: &Progress) -> Result<GeneratedLoad, PlanError> {
         let mut session = self.controller.lock();
         let mut watch = Watch {
             controller: self.controller,
@@ -402,7 +402,7 @@ impl Watch<'_> {
     }
 
     /// The sum of the results, and the state of each agent.
-    fn result(mut self, session: &Session) -> Result<Generated, String> {
+    fn result(mut self, session: &Session) -> Result<GeneratedLoad, String> {
         let mut machines: Vec<MachineOutcome> = Vec::new();
         let (mut agents, mut recording) = (Vec::new(), None);
         for (part, (name, portion)) in self.mix.parts.iter().enumerate() {
@@ -434,7 +434,7 @@ impl Watch<'_> {
             control_bytes_per_second: control_bytes as f64 / self.plan.length.as_secs_f64(),
             agents,
         };
-        Ok(Generated { outcome, fleet: Some(fleet), recording, invalid: self.invalid })
+        Ok(GeneratedLoad { outcome, fleet: Some(fleet), recording, invalid: self.invalid })
     }
 
     /// An agent that ended a mix without an order to stop has lost its lease, whatever it reported first.

@@ -333,9 +333,12 @@ impl Session {
         let Some(report) = decode::<Report>(&message.body) else { return };
         match report {
             Report::Here(facts) => member.introduce(*facts),
-            Report::Pong { exchange, came, answered } => {
-                let Some(asked) = self.pings.remove(&(member.entry.name.clone(), exchange)) else { return };
-                let exchange = Exchange { asked, came, answered, received: message.received };
+            Report::Pong { exchange, question_received, answer_sent } => {
+                let Some(question_sent) = self.pings.remove(&(member.entry.name.clone(), exchange)) else {
+                    return;
+                };
+                let answer_received = message.received;
+                let exchange = Exchange { question_sent, question_received, answer_sent, answer_received };
                 match (ClockEstimate::of(&exchange), &mut member.clock) {
                     (Some(new), Some(clock)) => clock.merge(&new),
                     (new, clock) => *clock = clock.or(new),
@@ -387,8 +390,8 @@ impl Session {
     }
 
     pub(super) fn logs(&self) -> Vec<(String, Vec<String>)> {
-        let of = |member: &Member| (member.entry.name.clone(), member.logs.clone());
-        self.members.values().filter(|member| !member.logs.is_empty()).map(of).collect()
+        let name_and_logs = |member: &Member| (member.entry.name.clone(), member.logs.clone());
+        self.members.values().filter(|member| !member.logs.is_empty()).map(name_and_logs).collect()
     }
 
     pub(super) fn expected(&self) -> &[AgentEntry] {

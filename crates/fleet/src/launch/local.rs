@@ -13,7 +13,7 @@ const MAXIMUM: usize = 200;
 pub(super) struct Namespaces {
     fleet: String,
     bridge: String,
-    made: Vec<String>,
+    names: Vec<String>,
     links: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Namespaces {
         let mut namespaces = Namespaces {
             fleet: fleet.to_string(),
             bridge: format!("tsf{network}"),
-            made: Vec::new(),
+            names: Vec::new(),
             links: Vec::new(),
         };
         ip(&["link", "add", &namespaces.bridge, "type", "bridge"])?;
@@ -50,7 +50,7 @@ impl Namespaces {
     fn add(&mut self, member: &str, network: u8, host: usize) -> Result<(), String> {
         let (name, link) = (self.name(member), format!("tsf{network}-{host}"));
         ip(&["netns", "add", &name])?;
-        self.made.push(name.clone());
+        self.names.push(name.clone());
         ip(&["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
         self.links.push(link.clone());
         ip(&["link", "set", &link, "master", &self.bridge, "up"])?;
@@ -79,7 +79,7 @@ impl Drop for Namespaces {
         for link in &self.links {
             let _ = ip(&["link", "delete", link]);
         }
-        for name in &self.made {
+        for name in &self.names {
             let _ = ip(&["netns", "delete", name]);
         }
         let _ = ip(&["link", "delete", &self.bridge]);

@@ -23,7 +23,7 @@ const END_TIME: Duration = Duration::from_secs(5);
 const CHECK_PERIOD: Duration = Duration::from_millis(20);
 
 /// Agents that were started here. They end when this is dropped.
-pub struct Launched {
+pub struct LaunchedFleet {
     agents: Vec<LaunchedAgent>,
     server: Option<Child>,
     /// Removed last.
@@ -42,8 +42,8 @@ struct LaunchedAgent {
 impl LaunchedAgent {
     /// The last output of the agent, or of the process that represents it.
     fn last_output(&self) -> String {
-        let said = self.output_text();
-        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
+        let output = self.output_text();
+        output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
     }
 
     fn output_text(&self) -> String {
@@ -52,16 +52,16 @@ impl LaunchedAgent {
     }
 }
 
-impl Launched {
+impl LaunchedFleet {
     /// Prepares what the agents need around them; starts none yet.
-    pub fn prepare(file: &FleetFile) -> Result<Launched, String> {
+    pub fn prepare(file: &FleetFile) -> Result<LaunchedFleet, String> {
         let namespaces = match &file.launch {
             Some(launch) if launch.by == Launcher::Local => {
                 Some(Namespaces::make(&file.name, launch.network, &file.agents)?)
             }
             _ => None,
         };
-        Ok(Launched { agents: Vec::new(), server: None, namespaces })
+        Ok(LaunchedFleet { agents: Vec::new(), server: None, namespaces })
     }
 
     /// Starts every agent as the fleet's file states, and the server if it names one.
@@ -123,8 +123,8 @@ impl Launched {
             let _ = child.wait();
         }
         let left = |agent: &LaunchedAgent| {
-            let said = agent.output_text();
-            let line = said.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
+            let output = agent.output_text();
+            let line = output.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
             Some(format!("agent {}: {line}", agent.name))
         };
         self.agents.drain(..).filter_map(|agent| left(&agent)).collect()
@@ -159,7 +159,7 @@ impl Launched {
     }
 }
 
-impl Drop for Launched {
+impl Drop for LaunchedFleet {
     fn drop(&mut self) {
         self.end();
         if let Some(server) = &mut self.server {

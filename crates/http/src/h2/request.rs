@@ -25,7 +25,7 @@ pub(crate) struct RequestHead {
     pub(crate) fields_end: u32,
     pub(crate) content_length: Option<u64>,
     pub(crate) expectation: Expectation,
-    pub(crate) is_conditional: bool,
+    pub(crate) has_conditions_or_range: bool,
     pub(crate) priority: Option<Priority>,
     /// It had more fields than the limits allow; those that are there are the first ones.
     pub(crate) is_too_large: bool,
@@ -51,7 +51,7 @@ struct CollectedFields {
     content_length: Option<u64>,
     priority: Option<Priority>,
     expectation: Expectation,
-    is_conditional: bool,
+    has_conditions_or_range: bool,
     cookies: u32,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn read_request(
         fields_end: list.len() as u32,
         content_length: collected.content_length,
         expectation: collected.expectation,
-        is_conditional: collected.is_conditional,
+        has_conditions_or_range: collected.has_conditions_or_range,
         priority: collected.priority,
         is_too_large,
     };
@@ -165,7 +165,7 @@ fn collect(collected: &mut CollectedFields, list: &FieldList, field: &Field) -> 
         | KnownName::IfNoneMatch
         | KnownName::IfRange
         | KnownName::IfUnmodifiedSince
-        | KnownName::Range => collected.is_conditional = true,
+        | KnownName::Range => collected.has_conditions_or_range = true,
         KnownName::Cookie => collected.cookies += 1,
         KnownName::Priority => collected.priority = Some(Priority::parse_quickly(list.value(field))),
         known if known.is_connection_specific() => {
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!((head.fields_start, head.fields_end), (4, 10));
         assert_eq!(head.content_length, Some(5));
         assert_eq!(head.priority, Some(Priority { urgency: 1, incremental: true }));
-        assert!(head.is_conditional && head.expectation == Expectation::Continue);
+        assert!(head.has_conditions_or_range && head.expectation == Expectation::Continue);
         assert!(!head.is_tunnel());
     }
 

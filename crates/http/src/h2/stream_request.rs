@@ -72,8 +72,8 @@ impl<'a> StreamRequest<'a> {
 
     /// Whether there is a precondition or a Range field.
     #[inline]
-    pub fn is_conditional(&self) -> bool {
-        self.head.is_conditional
+    pub fn has_conditions_or_range(&self) -> bool {
+        self.head.has_conditions_or_range
     }
 
     /// The priority in the `priority` field, if there was one.

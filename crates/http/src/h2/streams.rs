@@ -269,7 +269,7 @@ const REMEMBERED: usize = 128;
 
 /// How a stream was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum StreamClosing {
     /// Both sides have ended it, or the client reset it: the client has noticed the end.
     Known,
     /// This side reset it: frames that the client sent before it noticed may still arrive (RFC 9113 section
@@ -281,7 +281,8 @@ pub(crate) enum Closed {
 /// end from one that the client should not have sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedStreams {
-    /// Identifiers, shifted by one; the lowest bit holds the [`Closed`] value. Each stream has one place.
+    /// Identifiers, shifted by one; the lowest bit holds the [`StreamClosing`] value. Each stream has one
+    /// place.
     entries: Box<[u32; REMEMBERED]>,
 }
 
@@ -291,19 +292,19 @@ impl ClosedStreams {
     }
 
     #[inline]
-    pub(crate) fn remember(&mut self, id: u32, how: Closed) {
+    pub(crate) fn remember(&mut self, id: u32, how: StreamClosing) {
         let entry = &mut self.entries[(id >> 1) as usize % REMEMBERED];
-        *entry = id << 1 | u32::from(how == Closed::ByReset);
+        *entry = id << 1 | u32::from(how == StreamClosing::ByReset);
     }
 
     /// How a stream was closed, if that is still known.
     #[inline]
-    pub(crate) fn recall(&self, id: u32) -> Option<Closed> {
+    pub(crate) fn recall(&self, id: u32) -> Option<StreamClosing> {
         let entry = self.entries[(id >> 1) as usize % REMEMBERED];
         if entry >> 1 != id || id == 0 {
             return None;
         }
-        Some(if entry & 1 == 1 { Closed::ByReset } else { Closed::Known })
+        Some(if entry & 1 == 1 { StreamClosing::ByReset } else { StreamClosing::Known })
     }
 }
 
@@ -347,13 +348,13 @@ pub(crate) mod tests {
     fn closed_streams_are_remembered_for_a_while() {
         let mut closed = ClosedStreams::new();
         assert_eq!(closed.recall(1), None);
-        closed.remember(1, Closed::Known);
-        closed.remember(3, Closed::ByReset);
-        closed.remember(0x7fff_ffff, Closed::ByReset);
-        assert_eq!(closed.recall(1), Some(Closed::Known));
-        assert_eq!(closed.recall(3), Some(Closed::ByReset));
-        assert_eq!(closed.recall(0x7fff_ffff), Some(Closed::ByReset));
-        closed.remember(1 + 2 * REMEMBERED as u32, Closed::Known);
+        closed.remember(1, StreamClosing::Known);
+        closed.remember(3, StreamClosing::ByReset);
+        closed.remember(0x7fff_ffff, StreamClosing::ByReset);
+        assert_eq!(closed.recall(1), Some(StreamClosing::Known));
+        assert_eq!(closed.recall(3), Some(StreamClosing::ByReset));
+        assert_eq!(closed.recall(0x7fff_ffff), Some(StreamClosing::ByReset));
+        closed.remember(1 + 2 * REMEMBERED as u32, StreamClosing::Known);
         assert_eq!(closed.recall(1), None);
     }
 

@@ -229,15 +229,15 @@ mod tests {
         ]
         .concat();
         for piece_bytes in [1, 2, 3, 7, 1000] {
-            let said = receive(&bytes, piece_bytes, false).unwrap();
+            let received = receive(&bytes, piece_bytes, false).unwrap();
             let expected =
                 ["103 link: </a>", "100", "200 content-length: 7 x-y: z", "trailers checksum: 1", "onefour"];
-            assert_eq!(said, expected);
+            assert_eq!(received, expected);
         }
         let mut qpack = Vec::new();
         qpack::encode_response(404, [(&b"Server"[..], &b"x"[..])], &mut qpack);
-        let said = receive(&frame(FrameType::HEADERS, &qpack), 5, false).unwrap();
-        assert_eq!(said, ["404 server: x", ""]);
+        let received = receive(&frame(FrameType::HEADERS, &qpack), 5, false).unwrap();
+        assert_eq!(received, ["404 server: x", ""]);
     }
 
     #[test]

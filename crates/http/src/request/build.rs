@@ -149,7 +149,7 @@ mod tests {
             head.fields.iter().map(|line| (text(line.name), text(line.value), line.known)).collect();
         let line = (head.method, text(head.method_span), text(head.target), text(head.request_line));
         let version = (head.version, text(head.version_span), head.host.map(text), head.body);
-        let rest = (head.expectation, head.lacks_length, head.persistent, head.conditional);
+        let rest = (head.expectation, head.lacks_length, head.persistent, head.has_conditions_or_range);
         format!("{line:?} {version:?} {rest:?} {:?} {fields:?}", head.accept_encoding)
     }
 

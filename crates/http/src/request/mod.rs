@@ -313,7 +313,7 @@ pub struct RequestHead {
     /// The client lets the connection persist (RFC 9112 section 9.3).
     pub persistent: bool,
     /// A precondition or Range field is there: the answer may differ from the whole representation.
-    pub conditional: bool,
+    pub has_conditions_or_range: bool,
     /// The content codings that the client takes.
     pub accept_encoding: AcceptEncoding,
 }
@@ -471,7 +471,7 @@ impl RequestHead {
         // If a body has no length, the bytes after the head may be that body, so they are not read as a
         // request.
         self.persistent = !facts.close && (http11 || facts.keep_alive) && !self.lacks_length;
-        self.conditional = facts.conditional;
+        self.has_conditions_or_range = facts.has_conditions_or_range;
         self.accept_encoding = facts.accept_encoding;
         Ok(())
     }
@@ -486,7 +486,7 @@ struct FieldFacts {
     expectation: Expectation,
     close: bool,
     keep_alive: bool,
-    conditional: bool,
+    has_conditions_or_range: bool,
     accept_encoding: AcceptEncoding,
 }
 
@@ -533,7 +533,7 @@ impl FieldFacts {
             | KnownField::IfNoneMatch
             | KnownField::IfRange
             | KnownField::IfUnmodifiedSince
-            | KnownField::Range => self.conditional = true,
+            | KnownField::Range => self.has_conditions_or_range = true,
             KnownField::Referer | KnownField::UserAgent | KnownField::Other => {}
         }
         Ok(())
@@ -712,7 +712,7 @@ mod tests {
         assert_eq!(head.request_line.of(bytes), b"GET /a?b HTTP/1.1");
         assert_eq!(head.host.unwrap().of(bytes), b"h:80");
         assert_eq!(head.value(bytes, KnownField::IfNoneMatch), Some(&b"\"x\""[..]));
-        assert!(head.persistent && head.conditional);
+        assert!(head.persistent && head.has_conditions_or_range);
         assert_eq!(head.body, RequestBody::None);
     }
 

@@ -34,20 +34,20 @@ pub struct Access {
 
 /// The access directives that apply. Two modules of Apache keep them, and each uses the last section with any
 /// of its own: `Require` and its groups, and `Order`, `Allow`, `Deny` and `Satisfy`.
-struct Deciding<'d> {
+struct AccessDirectives<'d> {
     requires: Vec<&'d Directive>,
     hosts: Vec<&'d Directive>,
 }
 
-impl<'d> Deciding<'d> {
-    fn of(area: &Area<'d>) -> Deciding<'d> {
+impl<'d> AccessDirectives<'d> {
+    fn of(area: &Area<'d>) -> AccessDirectives<'d> {
         let last = |names: &[&str]| {
-            let of = |section: &&'d Directive| -> Vec<&'d Directive> {
+            let named_in = |section: &&'d Directive| -> Vec<&'d Directive> {
                 section.inside().iter().filter(|one| names.iter().any(|name| is(one, name))).collect()
             };
-            area.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+            area.sections.iter().rev().map(named_in).find(|found| !found.is_empty()).unwrap_or_default()
         };
-        Deciding {
+        AccessDirectives {
             requires: last(&["require", "requireall", "requireany", "requirenone"]),
             hosts: last(&["order", "allow", "deny", "satisfy"]),
         }
@@ -74,7 +74,7 @@ impl<'d> Deciding<'d> {
 /// The conditions under which requests are refused because of variables of the environment, with the
 /// directives that set these.
 pub fn refusals<'d>(area: &Area<'_>, environment: &Environment<'d>) -> Vec<(String, Vec<&'d Directive>)> {
-    let access = Deciding::of(area).access();
+    let access = AccessDirectives::of(area).access();
     let refused = access.refused.iter().map(|name| environment.condition(name));
     let needed = access.needed.iter().map(|name| {
         environment.condition(name).map(|(condition, from)| (format!("not ({condition})"), from))
@@ -90,7 +90,7 @@ pub fn write(
     route: &mut Section,
     account: &mut Account,
 ) -> bool {
-    let deciding = Deciding::of(area);
+    let deciding = AccessDirectives::of(area);
     let (directives, mut access) = (deciding.lines(), deciding.access());
     for name in access.needed.iter().chain(&access.refused) {
         if let Err(advice) = environment.condition(name) {
@@ -150,7 +150,7 @@ fn users(area: &Area<'_>, claims: &[String], route: &mut Section, account: &mut 
             route.key("basic_authentication", format!("{{ file = {file}, realm = {realm} }}"));
         }
         _ => {
-            let directive = kind.or(file).or(Deciding::of(area).lines().first().copied());
+            let directive = kind.or(file).or(AccessDirectives::of(area).lines().first().copied());
             let advice = "users come from a file of Basic authentication (docs/access.md); until one is \
                           named, all are refused";
             if let Some(directive) = directive {
@@ -446,11 +446,11 @@ mod tests {
 
     fn access(text: &str) -> Access {
         let directives = parse("a.conf", text).unwrap();
-        let of = |old: bool| {
+        let with_age = |old: bool| {
             let names = ["order", "allow", "deny", "satisfy"];
             directives.iter().filter(|one| names.iter().any(|name| is(one, name)) == old).collect()
         };
-        Deciding { requires: of(false), hosts: of(true) }.access()
+        AccessDirectives { requires: with_age(false), hosts: with_age(true) }.access()
     }
 
     #[test]

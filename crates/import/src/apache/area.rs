@@ -77,10 +77,10 @@ impl<'d> Area<'d> {
 
     /// The directives with this name in the last section that has any.
     pub fn all(&self, name: &str) -> Vec<&'d Directive> {
-        let of = |section: &&'d Directive| -> Vec<&'d Directive> {
+        let named_in = |section: &&'d Directive| -> Vec<&'d Directive> {
             section.inside().iter().filter(|directive| is(directive, name)).collect()
         };
-        self.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+        self.sections.iter().rev().map(named_in).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
     /// The directives with this name in all sections.

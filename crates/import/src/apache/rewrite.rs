@@ -875,12 +875,12 @@ fn in_directory(pattern: &str, path: &str) -> Result<String, String> {
 
 fn field_name(name: &str) -> String {
     let mut is_first = true;
-    let of = |c: char| {
+    let capitalised = |c: char| {
         let c = if is_first { c.to_ascii_uppercase() } else { c };
         is_first = c == '-';
         c
     };
-    name.chars().map(of).collect()
+    name.chars().map(capitalised).collect()
 }
 
 /// Writes the action of a rule.
@@ -1090,15 +1090,15 @@ mod tests {
     #[test]
     fn the_rest_of_a_path_in_an_area() {
         let missing = Missing { target: "/i.php?q=${rest}".to_string(), below: "/".to_string() };
-        let of = |area: &str, keys: &[(&str, &str)]| {
+        let target_of = |area: &str, keys: &[(&str, &str)]| {
             let mut route = Section::new("[[site.route]]");
             keys.iter().for_each(|(key, value)| route.key(key, toml_string(value)));
             missing.target_in(area, &route)
         };
-        assert_eq!(of("/", &[("path", "/")]).as_deref(), Some("/i.php?q=${1}"));
-        assert_eq!(of("/a/b/", &[("path", "/a/b/")]).as_deref(), Some("/i.php?q=a/b/${1}"));
-        assert_eq!(of("/a", &[("path", "/a")]).as_deref(), Some("/i.php?q=a"));
-        assert_eq!(of("/", &[("path", "/"), ("pattern", "/(x)")]), None);
+        assert_eq!(target_of("/", &[("path", "/")]).as_deref(), Some("/i.php?q=${1}"));
+        assert_eq!(target_of("/a/b/", &[("path", "/a/b/")]).as_deref(), Some("/i.php?q=a/b/${1}"));
+        assert_eq!(target_of("/a", &[("path", "/a")]).as_deref(), Some("/i.php?q=a"));
+        assert_eq!(target_of("/", &[("path", "/"), ("pattern", "/(x)")]), None);
         assert_eq!(Missing::plain("/a?b").target_in("/x/", &Section::new("")).as_deref(), Some("/a"));
     }
 

@@ -131,8 +131,8 @@ fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Sect
         }
         account.translated(line, section);
         section.key("path", toml_string(path));
-        let asked = line.arguments.get(2).and_then(|word| word.strip_prefix("env="));
-        if let Some(variable) = asked {
+        let environment = line.arguments.get(2).and_then(|word| word.strip_prefix("env="));
+        if let Some(variable) = environment {
             let (name, sign) = match variable.strip_prefix('!') {
                 Some(name) => (name, "not "),
                 None => (variable, ""),
@@ -394,17 +394,17 @@ mod tests {
              ProxyPass /a http://127.0.0.1:3000\n<Location /a/open>\nRequire all granted\n</Location>\n\
              ProxyPass /b http://other\n</VirtualHost>\n",
         );
-        let of = |path: &str| {
+        let route_of = |path: &str| {
             let key = format!("path = \"{path}\"\n");
             found.iter().find(|route| route.contains(&key)).unwrap_or_else(|| panic!("{path}: {found:?}"))
         };
         for path in ["/a", "/a/"] {
-            assert!(of(path).contains("allow = [\"10.0.0.0/8\"]"), "{}", of(path));
+            assert!(route_of(path).contains("allow = [\"10.0.0.0/8\"]"), "{}", route_of(path));
         }
-        assert!(!of("/a/open/").contains("allow"), "{}", of("/a/open/"));
-        assert!(of("/a/open/").contains("proxy"), "{}", of("/a/open/"));
+        assert!(!route_of("/a/open/").contains("allow"), "{}", route_of("/a/open/"));
+        assert!(route_of("/a/open/").contains("proxy"), "{}", route_of("/a/open/"));
         for path in ["/b", "/b/"] {
-            assert!(of(path).contains("status = 403"), "{}", of(path));
+            assert!(route_of(path).contains("status = 403"), "{}", route_of(path));
         }
     }
 

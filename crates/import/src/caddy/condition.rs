@@ -154,7 +154,7 @@ fn list(texts: &[String]) -> Result<String, String> {
 /// The same written as several words, without their quotes: a word that is neither an operator nor a
 /// placeholder is a text.
 fn expression_of_words(words: &[String], context: &Context) -> Result<String, String> {
-    let of = |word: &String| match word.as_str() {
+    let operator = |word: &String| match word.as_str() {
         "==" | "!=" => Ok(word.clone()),
         "&&" => Ok("and".to_string()),
         "||" => Ok("or".to_string()),
@@ -166,7 +166,7 @@ fn expression_of_words(words: &[String], context: &Context) -> Result<String, St
         }
         word => quoted(word),
     };
-    Ok(words.iter().map(of).collect::<Result<Vec<String>, String>>()?.join(" "))
+    Ok(words.iter().map(operator).collect::<Result<Vec<String>, String>>()?.join(" "))
 }
 
 /// An expression of CEL that compares placeholders with texts: `{method} == "POST" && {query.a} != 'b'`.
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn conditions_of_lines() {
-        let of = |line: &str| {
+        let condition_of = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_string).collect();
             condition(&words[0], &words[1..], &Context::default())
         };
@@ -225,7 +225,7 @@ mod tests {
             ("protocol https", "$scheme == 'https'"),
             ("expression {method} == POST && {query.a} != ", "${method} == 'POST' and ${arg{a}} != ''"),
         ] {
-            assert_eq!(of(line).as_deref(), Ok(expected), "{line}");
+            assert_eq!(condition_of(line).as_deref(), Ok(expected), "{line}");
         }
         let whole = ["{method} == \"POST\" && !({query.a} == 'b')".to_string()];
         let expected = "${method} == 'POST' and not ( ${arg{a}} == 'b' )";
@@ -233,7 +233,7 @@ mod tests {
         for line in
             ["file /a", "query a", "header_regexp A (?!b)", "expression {path}.startsWith('/a')", "path {x}"]
         {
-            assert!(of(line).is_err(), "{line}");
+            assert!(condition_of(line).is_err(), "{line}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 /// The named matchers of a site.
-pub type Named<'d> = BTreeMap<&'d str, &'d Directive>;
+pub type NamedMatchers<'d> = BTreeMap<&'d str, &'d Directive>;
 
 /// The context of a text that has placeholders.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ pub struct Regexp {
 
 /// A placeholder and what stands for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bound {
+pub enum PlaceholderValue {
     /// A text with placeholders, by `vars`.
     Text(String),
     /// The value of a map.
@@ -70,7 +70,7 @@ impl Context {
         is_secure: bool,
         hosts: Vec<String>,
         block: &[Directive],
-        named: &Named<'_>,
+        named: &NamedMatchers<'_>,
         tables: &Rc<RefCell<Tables>>,
     ) -> Context {
         let mut declared = BTreeSet::new();
@@ -114,24 +114,26 @@ impl Context {
     }
 
     /// Sets what a placeholder stands for.
-    pub fn bind(&mut self, name: &str, bound: &Bound) {
+    pub fn bind(&mut self, name: &str, bound: &PlaceholderValue) {
         match bound {
-            Bound::Text(text) => _ = self.values.insert(name.to_string(), text.clone()),
+            PlaceholderValue::Text(text) => _ = self.values.insert(name.to_string(), text.clone()),
             // Of two maps the first counts.
-            Bound::Table(table) => _ = self.maps.entry(name.to_string()).or_insert_with(|| table.clone()),
+            PlaceholderValue::Table(table) => {
+                _ = self.maps.entry(name.to_string()).or_insert_with(|| table.clone())
+            }
         }
     }
 
     /// The same with what is bound for some requests, in the order of the directives: of `vars` the last
     /// counts, of `map` the first.
-    pub fn with(&self, bound: &[&(String, Bound)], expression: Option<&str>) -> Context {
+    pub fn with(&self, bound: &[&(String, PlaceholderValue)], expression: Option<&str>) -> Context {
         let mut context = self.clone();
         context.expression = expression.map(str::to_string);
-        for (name, bound) in bound.iter().filter(|(_, bound)| matches!(bound, Bound::Text(_))) {
+        for (name, bound) in bound.iter().filter(|(_, bound)| matches!(bound, PlaceholderValue::Text(_))) {
             context.bind(name, bound);
         }
         for (name, bound) in bound.iter().rev() {
-            if let Bound::Table(table) = bound {
+            if let PlaceholderValue::Table(table) = bound {
                 context.maps.insert(name.clone(), table.clone());
             }
         }
@@ -243,7 +245,7 @@ pub fn name_of(placeholder: &str) -> String {
 }
 
 /// The expressions of matchers, by their names, or those of their matchers.
-fn regexps(named: &Named<'_>) -> BTreeMap<String, Regexp> {
+fn regexps(named: &NamedMatchers<'_>) -> BTreeMap<String, Regexp> {
     let mut found = BTreeMap::new();
     for (matcher, definition) in named {
         let of_line = definition.arguments.split_first().map(|(kind, rest)| (kind.as_str(), rest));

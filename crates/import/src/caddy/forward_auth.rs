@@ -129,15 +129,17 @@ mod tests {
 
     #[test]
     fn a_page_to_sign_in() {
-        let of = |lines: &str| {
+        let translated = |lines: &str| {
             let text = format!(
                 "http://a.org {{\nforward_auth p:4180 {{\nuri /oauth2/auth\n{lines}\n}}\n\
                  reverse_proxy b:1\n}}\n"
             );
             translate(&parse("Caddyfile", &text).unwrap())
         };
-        let imported = of("header_up X-Real-IP {remote_host}\ncopy_headers X-User\n@error status 401\n\
-             handle_response @error {\nredir * /oauth2/sign_in?rd={scheme}://{host}{uri}\n}");
+        let imported = translated(
+            "header_up X-Real-IP {remote_host}\ncopy_headers X-User\n@error status 401\n\
+             handle_response @error {\nredir * /oauth2/sign_in?rd={scheme}://{host}{uri}\n}",
+        );
         assert!(imported.problems.is_empty(), "{:?}", imported.problems);
         for line in ["url = \"http://p:4180/oauth2/auth\"", "sign_in = \"/oauth2/sign_in?rd={url}\""] {
             assert!(imported.text.lines().any(|written| written == line), "{}", imported.text);
@@ -149,7 +151,7 @@ mod tests {
             "@e status 401\nhandle_response @e {\nredir * /in?u={query}\n}",
             "copy_headers {\nA>B\n}",
         ] {
-            let imported = of(lines);
+            let imported = translated(lines);
             let [problem] = &imported.problems[..] else { panic!("{lines}: {:?}", imported.problems) };
             assert!(problem.advice.starts_with("all clients are refused"), "{}", problem.advice);
             let deny = "deny = [\"0.0.0.0/0\", \"::/0\"]";

@@ -1,6 +1,6 @@
 //! `map` as `[[map]]`, one for each of its destinations, and the values that `vars` sets.
 
-use super::context::{Bound, Context, Table, in_quotes, name_of};
+use super::context::{Context, PlaceholderValue, Table, in_quotes, name_of};
 use super::placeholder::{has_group, names, resolved, text};
 use super::steps::Step;
 use crate::directive::Directive;
@@ -9,14 +9,14 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 /// A line that has no counterpart, with advice.
-pub type Unknown<'d> = (&'d Directive, String);
+pub type UntranslatedLine<'d> = (&'d Directive, String);
 
 /// What a `map` has become.
-pub struct Mapped<'d> {
+pub struct MapTranslation<'d> {
     /// Its destinations.
-    pub bound: Vec<(String, Bound)>,
+    pub bound: Vec<(String, PlaceholderValue)>,
     /// Lines that were not translated.
-    pub unknown: Vec<Unknown<'d>>,
+    pub unknown: Vec<UntranslatedLine<'d>>,
 }
 
 /// `map SOURCE DESTINATION ... { INPUT OUTPUT ... }`: the first input that fits gives the outputs, `~` begins
@@ -24,7 +24,7 @@ pub struct Mapped<'d> {
 ///
 /// # Errors
 /// The source or a destination has no counterpart.
-pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<Mapped<'d>, String> {
+pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<MapTranslation<'d>, String> {
     let [source, destinations @ ..] = step.arguments else {
         return Err("it has no source".to_string());
     };
@@ -32,7 +32,7 @@ pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<Mapped<'d>, String>
         return Err("it has no destination".to_string());
     }
     let from = text(source, context)?;
-    let mut mapped = Mapped { bound: Vec::new(), unknown: Vec::new() };
+    let mut mapped = MapTranslation { bound: Vec::new(), unknown: Vec::new() };
     for (index, destination) in destinations.iter().enumerate() {
         let name = name_of(destination);
         if !destination.starts_with('{') || name.contains(['{', '}']) {
@@ -51,7 +51,7 @@ pub fn map<'d>(step: &Step<'d>, context: &Context) -> Result<Mapped<'d>, String>
             }
         }
         let name_here = name.strip_prefix("vars.").unwrap_or(&name).to_string();
-        let bound = Bound::Table(table.finish(&name_here));
+        let bound = PlaceholderValue::Table(table.finish(&name_here));
         mapped.bound.push((name, bound));
     }
     Ok(mapped)
@@ -206,7 +206,7 @@ fn expanded(value: &str, expression: &str) -> (String, bool) {
 ///
 /// # Errors
 /// It is neither.
-pub fn vars(step: &Step<'_>, context: &Context) -> Result<Vec<(String, Bound)>, String> {
+pub fn vars(step: &Step<'_>, context: &Context) -> Result<Vec<(String, PlaceholderValue)>, String> {
     let of_arguments = match step.arguments {
         [] => None,
         [name, value] => Some((name, value)),
@@ -222,7 +222,7 @@ pub fn vars(step: &Step<'_>, context: &Context) -> Result<Vec<(String, Bound)>, 
         if name == "root" {
             return Err("write it as 'root', and import again".to_string());
         }
-        found.push((format!("vars.{name}"), Bound::Text(resolved(value, context))));
+        found.push((format!("vars.{name}"), PlaceholderValue::Text(resolved(value, context))));
     }
     Ok(found)
 }

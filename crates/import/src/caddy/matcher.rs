@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::condition::{condition, negated, of_hosts};
-use super::context::{Context, Named, variable};
+use super::context::{Context, NamedMatchers, variable};
 use super::placeholder::plain;
 use crate::directive::Directive;
 use crate::expression::{self, quoted};
@@ -40,7 +40,7 @@ impl Matcher {
     /// The part of the matcher that has no counterpart.
     pub fn of<'d>(
         directive: &'d Directive,
-        named: &Named<'d>,
+        named: &NamedMatchers<'d>,
         context: &Context,
     ) -> Result<(Matcher, &'d [String]), String> {
         let Some((first, rest)) = directive.arguments.split_first() else {
@@ -291,12 +291,12 @@ impl Matcher {
 fn networks_of(arguments: &[String]) -> Vec<String> {
     let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]
         .map(String::from);
-    let of = |argument: &String| match argument.as_str() {
+    let networks = |argument: &String| match argument.as_str() {
         "private_ranges" => private.to_vec(),
         "forwarded" => Vec::new(),
         network => vec![network.to_string()],
     };
-    arguments.iter().flat_map(of).collect()
+    arguments.iter().flat_map(networks).collect()
 }
 
 /// Whether a path fits a pattern in lower case, in which `*` is any text.
@@ -413,11 +413,12 @@ mod tests {
 
     #[test]
     fn conditions_in_each_other() {
-        let of = Matcher::of_path;
-        let both = |one: &str, other: &str| of(one).and(&of(other)).unwrap().map(|both| both.paths);
+        let matcher_of = Matcher::of_path;
+        let both =
+            |one: &str, other: &str| matcher_of(one).and(&matcher_of(other)).unwrap().map(|both| both.paths);
         assert_eq!(both("/api/*", "/api/users"), Some(vec!["/api/users".to_string()]));
         assert_eq!(both("/api/*", "/web/*"), None);
-        let styles = of("/static/*").and(&of("*.css")).unwrap().unwrap();
+        let styles = matcher_of("/static/*").and(&matcher_of("*.css")).unwrap().unwrap();
         assert_eq!(keys(&styles), "path = \"/static/\"\nsuffixes = [\".css\"]");
         assert_eq!(both("*", "/a"), Some(vec!["/a".to_string()]));
     }

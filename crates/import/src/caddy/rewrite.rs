@@ -110,7 +110,7 @@ pub fn beginnings(from: &str, to: &str) -> Option<(String, String)> {
 }
 
 /// A rewrite or redirect that was written as a route.
-pub struct Earlier {
+pub struct EarlierRewrite {
     matcher: Matcher,
     /// The new path of a rewrite.
     path: Option<String>,
@@ -126,7 +126,7 @@ pub fn exclude(
     step: &Step<'_>,
     inner: &mut Matcher,
     context: &Context,
-    earlier: &mut Vec<Earlier>,
+    earlier: &mut Vec<EarlierRewrite>,
 ) -> Result<(), String> {
     let is_rewrite = step.directive.name == "rewrite";
     let path = if is_rewrite { path_of(step, context) } else { None };
@@ -150,12 +150,12 @@ pub fn exclude(
         }
     }
     let own = inner.clone();
-    let meets = |other: &Earlier| {
+    let meets = |other: &EarlierRewrite| {
         path.as_ref().is_some_and(|path| other.matcher.matches_path(path) != Some(false))
             && other.matcher != own
     };
     let is_met = earlier.iter().any(meets);
-    earlier.push(Earlier { matcher: own.clone(), path: path.clone(), is_rewrite });
+    earlier.push(EarlierRewrite { matcher: own.clone(), path: path.clone(), is_rewrite });
     match is_met {
         true => {
             Err(format!("{again} an earlier redirect or rewrite applies to '{}'", path.unwrap_or_default()))
@@ -213,12 +213,12 @@ mod tests {
 
     #[test]
     fn ends_of_paths() {
-        let of = |from: &str, to: &str| super::beginnings(from, to);
+        let beginnings = |from: &str, to: &str| super::beginnings(from, to);
         let both = |one: &str, other: &str| Some((one.to_string(), other.to_string()));
-        assert_eq!(of("/in/ok", "/ok"), both("/in", ""));
-        assert_eq!(of("/in/a/ok", "/b/a/ok"), both("/in", "/b"));
-        assert_eq!(of("/ok", "/v1/ok"), both("", "/v1"));
-        assert_eq!((of("/in", "/b/"), of("/in", "/b")), (both("/in", "/b"), None));
+        assert_eq!(beginnings("/in/ok", "/ok"), both("/in", ""));
+        assert_eq!(beginnings("/in/a/ok", "/b/a/ok"), both("/in", "/b"));
+        assert_eq!(beginnings("/ok", "/v1/ok"), both("", "/v1"));
+        assert_eq!((beginnings("/in", "/b/"), beginnings("/in", "/b")), (both("/in", "/b"), None));
     }
 
     #[test]

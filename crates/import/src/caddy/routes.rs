@@ -6,7 +6,7 @@
 //! both.
 
 use super::answer;
-use super::context::{Bound, Context};
+use super::context::{Context, PlaceholderValue};
 use super::map;
 use super::matcher::Matcher;
 use super::placeholder::{plain, text};
@@ -81,7 +81,7 @@ impl<'d> Routing<'_, 'd> {
     fn bind(
         &mut self,
         directive: &'d Directive,
-        bound: Vec<(String, Bound)>,
+        bound: Vec<(String, PlaceholderValue)>,
         inner: &Matcher,
         level: &mut Level<'d>,
     ) -> Option<ChangeKind> {
@@ -93,7 +93,7 @@ impl<'d> Routing<'_, 'd> {
             level.context.bind(name, bound);
             // What was set before for some of these requests is replaced.
             for change in &mut level.changes {
-                if let (ChangeKind::Bind(earlier), Bound::Text(_)) = (&mut change.what, bound) {
+                if let (ChangeKind::Bind(earlier), PlaceholderValue::Text(_)) = (&mut change.what, bound) {
                     earlier.retain(|(other, _)| other != name);
                 }
             }
@@ -321,8 +321,8 @@ impl<'d> Routing<'_, 'd> {
                     written.push(route);
                 }
                 Err(advice) => {
-                    let told = directive.or(changes.first().map(|change| change.directive));
-                    if let Some(directive) = told {
+                    let reported_directive = directive.or(changes.first().map(|change| change.directive));
+                    if let Some(directive) = reported_directive {
                         self.problem(directive, &advice);
                     }
                 }

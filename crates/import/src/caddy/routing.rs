@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::context::{Bound, Context, Named};
+use super::context::{Context, NamedMatchers, PlaceholderValue};
 use super::forward_auth::Authority;
 use super::matcher::Matcher;
 use crate::account::Account;
@@ -28,7 +28,7 @@ pub struct Level<'d> {
 impl Level<'_> {
     /// The context of a route to which these changes apply.
     pub fn context_with(&self, changes: &[&Change<'_>], expression: Option<&str>) -> Context {
-        let bound: Vec<&(String, Bound)> = self
+        let bound: Vec<&(String, PlaceholderValue)> = self
             .applied(changes)
             .filter_map(|change| match &change.what {
                 ChangeKind::Bind(bound) => Some(bound),
@@ -73,7 +73,7 @@ pub enum ChangeKind {
     /// A prefix that is removed from the path.
     StripPrefix(String),
     /// Placeholders get a meaning.
-    Bind(Vec<(String, Bound)>),
+    Bind(Vec<(String, PlaceholderValue)>),
     /// A field for the origin, with its value in Caddy's language; `None`: it is removed.
     OriginField(String, Option<String>),
     /// The path becomes another one, in Caddy's language.
@@ -91,15 +91,15 @@ pub enum ChangeKind {
 /// The inputs for building routes, and the results so far.
 pub struct Routing<'a, 'd> {
     /// The named matchers of the site.
-    pub named: &'a Named<'d>,
+    pub named: &'a NamedMatchers<'d>,
     /// The result of each directive.
     pub account: &'a mut Account,
     /// Directives that were not translated, to be noted at their place in the text.
     pub notes: Section,
     /// Directives that have been counted.
     pub handled: BTreeSet<Place>,
-    /// What was told about directives.
-    pub told: BTreeSet<(Place, String, String)>,
+    /// The notes about directives that were reported, each once.
+    pub reported_notes: BTreeSet<(Place, String, String)>,
 }
 
 impl Routing<'_, '_> {
@@ -118,7 +118,7 @@ impl Routing<'_, '_> {
 
     /// Records a directive that was not translated, once for each advice.
     pub fn problem(&mut self, directive: &Directive, advice: &str) {
-        if self.told.insert((directive.place.clone(), directive.text(), advice.to_string())) {
+        if self.reported_notes.insert((directive.place.clone(), directive.text(), advice.to_string())) {
             self.account.problem(directive, &mut self.notes, advice);
         }
     }

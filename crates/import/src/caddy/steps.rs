@@ -1,6 +1,6 @@
 //! The directives of a block in the order in which Caddy runs them, which differs from the order in the file.
 
-use super::context::{Context, Named};
+use super::context::{Context, NamedMatchers};
 use super::matcher::Matcher;
 use crate::directive::Directive;
 
@@ -59,7 +59,7 @@ pub struct Step<'d> {
 
 impl<'d> Step<'d> {
     /// The step of a directive.
-    pub fn of(directive: &'d Directive, named: &Named<'d>, context: &Context) -> Step<'d> {
+    pub fn of(directive: &'d Directive, named: &NamedMatchers<'d>, context: &Context) -> Step<'d> {
         // A single path is the directory, although it begins as a matcher.
         if let ("root", [_]) = (directive.name.as_str(), directive.arguments.as_slice()) {
             return Step { directive, matcher: Ok(Matcher::default()), arguments: &directive.arguments };
@@ -90,7 +90,7 @@ pub fn is_step(name: &str) -> bool {
 /// The steps of a block. With `as_written` the order of the file is kept, as in `route`.
 pub fn steps<'d>(
     block: &'d [Directive],
-    named: &Named<'d>,
+    named: &NamedMatchers<'d>,
     context: &Context,
     as_written: bool,
 ) -> Vec<Step<'d>> {
@@ -114,8 +114,8 @@ pub fn steps<'d>(
 }
 
 /// The matchers that a block and its nested blocks define.
-pub fn named(block: &[Directive]) -> Named<'_> {
-    let mut all = Named::new();
+pub fn named(block: &[Directive]) -> NamedMatchers<'_> {
+    let mut all = NamedMatchers::new();
     for directive in block {
         if let Some(name) = directive.name.strip_prefix('@') {
             all.insert(name, directive);

@@ -261,7 +261,7 @@ fn site(
         account,
         notes: Section::new(""),
         handled: BTreeSet::new(),
-        told: BTreeSet::new(),
+        reported_notes: BTreeSet::new(),
     };
     let outer = match addresses[0].path.as_str() {
         "" => Matcher::default(),
@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn a_route_allows_no_client_that_one_of_several_gates_refuses() {
-        let of = |gates: &[&str]| {
+        let translated = |gates: &[&str]| {
             let gate =
                 |(index, networks): (usize, &&str)| format!("@g{index} {networks}\nrespond @g{index} 403\n");
             let gates: String = gates.iter().enumerate().map(gate).collect();
@@ -556,7 +556,7 @@ mod tests {
                 1,
             ),
         ] {
-            let imported = of(gates);
+            let imported = translated(gates);
             assert!(imported.text.lines().any(|written| written == line), "{line}\n{}", imported.text);
             assert_eq!(imported.problems.len(), problems, "{:?}", imported.problems);
         }

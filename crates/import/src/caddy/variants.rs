@@ -1,7 +1,7 @@
 //! Answers whose text, directory or server is that of a map: a route for each value, because those of a route
 //! are fixed.
 
-use super::context::{Bound, Context};
+use super::context::{Context, PlaceholderValue};
 use super::matcher::Matcher;
 use super::placeholder::{names, resolved};
 use super::routing::{ChangeKind, Level};
@@ -38,7 +38,7 @@ pub fn of(step: &Step<'_>, inner: &Matcher, level: &Level<'_>) -> Result<Vec<(Ma
         for (matcher, context) in &variants {
             for (index, value) in values.iter().enumerate() {
                 let (mut matcher, mut context) = (matcher.clone(), context.clone());
-                context.bind(&name, &Bound::Text(value.clone()));
+                context.bind(&name, &PlaceholderValue::Text(value.clone()));
                 if variable == "$host" {
                     bind_labels(value, &mut context);
                 }
@@ -56,10 +56,10 @@ pub fn of(step: &Step<'_>, inner: &Matcher, level: &Level<'_>) -> Result<Vec<(Ma
 
 /// The parts of a name: `{labels.0}` is the last one.
 fn bind_labels(host: &str, context: &mut Context) {
-    context.bind("host", &Bound::Text(host.to_string()));
+    context.bind("host", &PlaceholderValue::Text(host.to_string()));
     for (number, label) in host.rsplit('.').enumerate() {
         for begin in ["labels", "host.labels"] {
-            context.bind(&format!("{begin}.{number}"), &Bound::Text(label.to_string()));
+            context.bind(&format!("{begin}.{number}"), &PlaceholderValue::Text(label.to_string()));
         }
     }
 }

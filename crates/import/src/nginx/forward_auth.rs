@@ -106,12 +106,12 @@ fn authority<'d>(question: &str, site: &Site<'d>) -> Result<(String, Vec<&'d Dir
         return Err("the authority must have an address and a port".to_string());
     }
     let address = address.replace("localhost:", "127.0.0.1:");
-    let asked = match (target, how) {
+    let target_path = match (target, how) {
         ("", _) => question.to_string(),
         (target, Match::Prefix { path, .. }) => format!("{target}{}", &question[path.len()..]),
         (target, _) => target.to_string(),
     };
-    Ok((format!("{scheme}://{address}{asked}"), servers))
+    Ok((format!("{scheme}://{address}{target_path}"), servers))
 }
 
 /// The location that a request inside the server for this path gets to.

@@ -85,7 +85,7 @@ pub fn of_some_paths(how: &Match, location: &Directive, site: &Site<'_>) -> Vec<
         rewrites(named).take_while(|rewrite| !takes_all(rewrite.argument(0)) && is_of_script(rewrite))
     });
     let is_alone = named.is_some_and(|named| rewrites(named).count() == 1);
-    let of = |rewrite: &Directive| {
+    let translated = |rewrite: &Directive| {
         let (expression, any_case) = (rewrite.argument(0).to_string(), false);
         let how = match how {
             Match::Prefix { path, .. } if path == "/" => Match::Expression { expression, any_case },
@@ -103,7 +103,7 @@ pub fn of_some_paths(how: &Match, location: &Directive, site: &Site<'_>) -> Vec<
         }
         Some((how, location))
     };
-    before.filter(|_| !is_alone).filter_map(of).collect()
+    before.filter(|_| !is_alone).filter_map(translated).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::language::Language;
 use super::log::own_logs;
 use super::matching::Match;
 use super::missing_files::{FILES_FIRST, missing_files, replaced};
-use super::replaced_path::{Replaced, with_variables, written};
+use super::replaced_path::{PathReplacement, with_variables, written};
 use super::rewriting::{condition, rewriting};
 use super::scope::Scope;
 use super::site::Site;
@@ -838,24 +838,24 @@ fn proxy(
         },
     };
     let replaced = match of_variables {
-        None => match Replaced::of(uri, how) {
+        None => match PathReplacement::of(uri, how) {
             // The address of a socket has no path.
-            Replaced::Segments if host.starts_with("unix:") && uri != "/" => {
-                Replaced::Bytes(format!("{}${{1}}", written(uri)))
+            PathReplacement::Segments if host.starts_with("unix:") && uri != "/" => {
+                PathReplacement::Bytes(format!("{}${{1}}", written(uri)))
             }
             replaced => replaced,
         },
-        Some(path) if path == "$path" => Replaced::Nothing,
+        Some(path) if path == "$path" => PathReplacement::Nothing,
         Some(path) => {
             table.note("With a variable in the address nginx sends this path for all requests.");
-            Replaced::Bytes(path)
+            PathReplacement::Bytes(path)
         }
     };
-    if replaced == Replaced::Refused {
+    if replaced == PathReplacement::Refused {
         let advice = "nginx has no path here: the expression of a location is not replaced";
         account.problem(pass, &mut table, advice);
     }
-    let base = if replaced == Replaced::Segments { uri.trim_end_matches('/') } else { "" };
+    let base = if replaced == PathReplacement::Segments { uri.trim_end_matches('/') } else { "" };
     let origin = |host: &str| match host.starts_with("unix:") {
         true => host.to_string(),
         false => format!("{scheme}://{host}{base}"),
@@ -868,10 +868,10 @@ fn proxy(
     };
     table.key("to", if origins.len() == 1 { toml_string(&origins[0]) } else { toml_strings(&origins) });
     match (&replaced, how) {
-        (Replaced::Segments, Match::Prefix { path, .. }) if path.len() > 1 => {
+        (PathReplacement::Segments, Match::Prefix { path, .. }) if path.len() > 1 => {
             table.key("strip_prefix", toml_string(path.trim_end_matches('/')));
         }
-        (Replaced::Bytes(path), _) => table.key("path", toml_string(path)),
+        (PathReplacement::Bytes(path), _) => table.key("path", toml_string(path)),
         _ => {}
     }
     if is_grpc {
@@ -889,7 +889,7 @@ fn proxy(
         }
     }
     locations_and_cookies(scope, &mut table, account);
-    if let Replaced::Bytes(_) = replaced {
+    if let PathReplacement::Bytes(_) = replaced {
         let path = match how {
             Match::Prefix { path, .. } | Match::Exact(path) if !uri.is_empty() => Some(path.as_str()),
             _ => None,

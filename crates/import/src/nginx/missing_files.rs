@@ -46,7 +46,7 @@ pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
     };
     let inside: Vec<&Directive> = condition.inside().iter().filter(|inner| inner.name != "break").collect();
     let ([inner], true) = (inside.as_slice(), is_request) else { return None };
-    let made = |name: &str, arguments: Vec<String>| Directive {
+    let new_directive = |name: &str, arguments: Vec<String>| Directive {
         name: name.to_string(),
         arguments,
         block: None,
@@ -63,12 +63,12 @@ pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
             let is_path = target.starts_with('/') && (is_of_script || !has_group(target));
             let target = if is_of_script { as_tried(inner) } else { target.to_string() };
             (takes_all(inner.argument(0)) && is_inside && is_path)
-                .then(|| vec![made("try_files", tried.chain([target]).collect())])
+                .then(|| vec![new_directive("try_files", tried.chain([target]).collect())])
         }
         // A missing file is answered with 404 anyway.
         "return" if inner.arguments == ["404"] => Some(Vec::new()),
         "proxy_pass" => {
-            let files = made(FILES_FIRST, tried.collect());
+            let files = new_directive(FILES_FIRST, tried.collect());
             Some(vec![files, (*inner).clone()])
         }
         _ => None,
@@ -103,8 +103,9 @@ pub fn replaced(block: &[Directive]) -> Option<Vec<Directive>> {
     if !block.iter().any(|directive| missing_files(directive).is_some()) {
         return None;
     }
-    let of = |directive: &Directive| missing_files(directive).unwrap_or_else(|| vec![directive.clone()]);
-    Some(block.iter().flat_map(of).collect())
+    let replacement =
+        |directive: &Directive| missing_files(directive).unwrap_or_else(|| vec![directive.clone()]);
+    Some(block.iter().flat_map(replacement).collect())
 }
 
 /// Whether a location has a handler, so that a condition of the server cannot be added to it.

@@ -18,7 +18,7 @@ fn within(block: &[Directive], valid: Option<&str>, names: &[String]) -> Vec<Dir
     let of_block =
         block.iter().find(|one| one.name == "valid_referers").and_then(|one| expression(one, names));
     let valid = of_block.as_deref().or(valid);
-    let of = |directive: &Directive| {
+    let changed_directive = |directive: &Directive| {
         let mut changed = directive.clone();
         if let Some(inner) = &directive.block {
             changed.block = Some(within(inner, valid, names));
@@ -30,7 +30,7 @@ fn within(block: &[Directive], valid: Option<&str>, names: &[String]) -> Vec<Dir
         }
         changed
     };
-    block.iter().map(of).collect()
+    block.iter().map(changed_directive).collect()
 }
 
 /// The expression of all values that are allowed.

@@ -9,7 +9,7 @@ use crate::toml_text::check_target;
 
 /// What a `proxy_pass` puts in the place of the location's beginning.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Replaced {
+pub enum PathReplacement {
     /// Nothing: the origin gets the path as it is.
     Nothing,
     /// Whole segments: the base path of the origin follows a prefix that is removed.
@@ -20,25 +20,25 @@ pub enum Replaced {
     Refused,
 }
 
-impl Replaced {
+impl PathReplacement {
     /// What the path of an address replaces in such a location.
-    pub fn of(uri: &str, how: &Match) -> Replaced {
+    pub fn of(uri: &str, how: &Match) -> PathReplacement {
         match how {
-            _ if uri.is_empty() => Replaced::Nothing,
-            Match::Prefix { path, .. } if path == uri => Replaced::Nothing,
+            _ if uri.is_empty() => PathReplacement::Nothing,
+            Match::Prefix { path, .. } if path == uri => PathReplacement::Nothing,
             // If the target has a path, even "/", nginx replaces the location's prefix by it.
             Match::Prefix { path, .. }
                 if path.ends_with('/') == uri.ends_with('/') && path.ends_with('/') =>
             {
-                Replaced::Segments
+                PathReplacement::Segments
             }
             // The slashes at the beginning of what is left become one.
-            Match::Prefix { .. } if uri == "/" => Replaced::Segments,
-            Match::Prefix { .. } => Replaced::Bytes(format!("{}${{1}}", written(uri))),
-            Match::Exact(path) if path == uri => Replaced::Nothing,
-            Match::Exact(_) => Replaced::Bytes(written(uri)),
+            Match::Prefix { .. } if uri == "/" => PathReplacement::Segments,
+            Match::Prefix { .. } => PathReplacement::Bytes(format!("{}${{1}}", written(uri))),
+            Match::Exact(path) if path == uri => PathReplacement::Nothing,
+            Match::Exact(_) => PathReplacement::Bytes(written(uri)),
             Match::Expression { .. } | Match::Inside { .. } | Match::Nested { .. } | Match::Named => {
-                Replaced::Refused
+                PathReplacement::Refused
             }
         }
     }

@@ -72,18 +72,18 @@ impl<'d> Scope<'d> {
 
     /// The directives of the innermost block that has any of this name.
     pub fn all(&self, name: &str) -> Vec<&'d Directive> {
-        let of = |block: &&'d [Directive]| -> Vec<&'d Directive> {
+        let named_in = |block: &&'d [Directive]| -> Vec<&'d Directive> {
             block.iter().filter(|directive| directive.name == name).collect()
         };
-        self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+        self.blocks.iter().rev().map(named_in).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
     /// The `allow` and `deny` of the innermost block that has any, in their order.
     pub fn clients(&self) -> Vec<&'d Directive> {
-        let of = |block: &&'d [Directive]| -> Vec<&'d Directive> {
+        let access_rules_of = |block: &&'d [Directive]| -> Vec<&'d Directive> {
             block.iter().filter(|one| matches!(one.name.as_str(), "allow" | "deny")).collect()
         };
-        self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+        self.blocks.iter().rev().map(access_rules_of).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
     /// The servers of the `upstream` of this name.

@@ -142,12 +142,12 @@ struct Listen<'d> {
 }
 
 fn listens<'d>(server: &'d Directive) -> Vec<Result<Listen<'d>, &'d Directive>> {
-    let of = |directive: &'d Directive| {
+    let listen_of = |directive: &'d Directive| {
         let address = address(directive.argument(0)).ok_or(directive)?;
         let is_secure = directive.arguments.iter().any(|word| word == "ssl" || word == "quic");
         Ok(Listen { directive, address, is_secure })
     };
-    server.inside().iter().filter(|directive| directive.name == "listen").map(of).collect()
+    server.inside().iter().filter(|directive| directive.name == "listen").map(listen_of).collect()
 }
 
 /// The sites of a server: one for its TLS addresses, one for the others.
@@ -376,8 +376,8 @@ mod tests {
             let text = "server { root /srv; location / { try_files $uri @app; }\n\
                         location @app { INNER } location @other { try_files $uri @app; } }";
             let imported = imported(&text.replace("INNER", inner));
-            let told: Vec<&str> = imported.problems.iter().map(|problem| problem.advice.as_str()).collect();
-            assert_eq!(told, ["list these files in the try_files that leads here"], "{inner}");
+            let advice: Vec<&str> = imported.problems.iter().map(|problem| problem.advice.as_str()).collect();
+            assert_eq!(advice, ["list these files in the try_files that leads here"], "{inner}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use touchstone_includes::{
-    DependsOn, Fetched, Grammar, Host, Page, PageSource, Problem, Rendering, Resolved, Settings,
+    DependsOn, FetchedContent, Grammar, Host, Page, PageSource, Problem, Rendering, ResolvedTarget, Settings,
     ShellCommand, Target, TargetFacts, Variable, parse,
 };
 
@@ -26,19 +26,19 @@ impl Site {
 }
 
 impl Host for Site {
-    async fn resolve(&self, target: &Target) -> Result<Resolved, String> {
+    async fn resolve(&self, target: &Target) -> Result<ResolvedTarget, String> {
         Ok(match target.path.last() {
-            Some(b'x') => Resolved::Content,
-            _ => Resolved::Page(self.source(&target.path, target.query.clone()), DependsOn::Nothing),
+            Some(b'x') => ResolvedTarget::Content,
+            _ => ResolvedTarget::Page(self.source(&target.path, target.query.clone()), DependsOn::Nothing),
         })
     }
 
-    async fn fetch(&self, target: Target, _: Vec<Variable>) -> Result<Fetched, String> {
+    async fn fetch(&self, target: Target, _: Vec<Variable>) -> Result<FetchedContent, String> {
         match target.path.len() % 3 {
             0 => Err("it fails".to_owned()),
             _ => {
                 let body = vec![Bytes::from(target.path)];
-                Ok(Fetched { body, depends_on: DependsOn::Nothing, failure: None })
+                Ok(FetchedContent { body, depends_on: DependsOn::Nothing, failure: None })
             }
         }
     }

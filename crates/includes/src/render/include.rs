@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::render_context::{Block, RenderContext};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::host::{Fetched, Host, PageSource, Resolved, Target, TargetKind};
+use crate::host::{FetchedContent, Host, PageSource, ResolvedTarget, Target, TargetKind};
 use crate::page::{Include, IncludeItem};
 use crate::settings::Grammar;
 use crate::template::Variable;
@@ -99,7 +99,7 @@ impl<H: Host> Walk<H> {
                 return self.write_stub_or_error(include, line, sink).await;
             }
         };
-        if let Resolved::Page(source, _) = resolved {
+        if let ResolvedTarget::Page(source, _) = resolved {
             if include.stub.is_none() {
                 if let Err(message) = self.evaluate_page(source, sink).await {
                     self.fail(line, &message, sink);
@@ -196,12 +196,12 @@ impl<H: Host> Walk<H> {
     /// The whole content of one source, after waiting for it.
     async fn whole(&mut self, item: &IncludeItem, line: usize) -> Result<Vec<Bytes>, String> {
         match self.resolve(item, line).await? {
-            (_, Resolved::Page(source, _)) => self.whole_page(source).await,
-            (target, Resolved::Content) => self.fetch(target).await,
+            (_, ResolvedTarget::Page(source, _)) => self.whole_page(source).await,
+            (target, ResolvedTarget::Content) => self.fetch(target).await,
         }
     }
 
-    async fn resolve(&mut self, item: &IncludeItem, line: usize) -> Result<(Target, Resolved), String> {
+    async fn resolve(&mut self, item: &IncludeItem, line: usize) -> Result<(Target, ResolvedTarget), String> {
         let target = match item {
             IncludeItem::File(name) => self.file_target(name, line)?,
             IncludeItem::Virtual(path) | IncludeItem::OnError(path) => {
@@ -210,7 +210,7 @@ impl<H: Host> Walk<H> {
             IncludeItem::Broken(message) => return Err(message.clone()),
         };
         let resolved = self.context.host.resolve(&target).await?;
-        if let Resolved::Page(_, depends_on) = resolved {
+        if let ResolvedTarget::Page(_, depends_on) = resolved {
             self.context.note(depends_on);
         }
         Ok((target, resolved))
@@ -245,7 +245,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    async fn fetch_any(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
+    async fn fetch_any(&self, target: Target, variables: Vec<Variable>) -> Result<FetchedContent, String> {
         self.context.count_include()?;
         let fetched = self.context.host.fetch(target, variables).await?;
         self.context.note(fetched.depends_on);

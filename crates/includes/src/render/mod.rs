@@ -37,7 +37,7 @@ pub struct Rendering<H: Host> {
 
 /// The whole output of a page.
 #[derive(Debug)]
-pub struct Rendered {
+pub struct RenderedPage {
     /// The output.
     pub pieces: Vec<Bytes>,
     /// Its dependencies, besides files.
@@ -78,12 +78,12 @@ impl<H: Host> Rendering<H> {
     }
 
     /// Renders the whole page.
-    pub async fn whole(mut self) -> Rendered {
+    pub async fn whole(mut self) -> RenderedPage {
         let mut pieces = Vec::new();
         while let Some(piece) = self.next().await {
             pieces.push(piece);
         }
-        Rendered { pieces, depends_on: self.context.depends_on() }
+        RenderedPage { pieces, depends_on: self.context.depends_on() }
     }
 
     /// The dependencies of the output so far. The value is final once the output has ended.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::host::{Fetched, Problem, Resolved, Target, TargetFacts};
+use crate::host::{FetchedContent, Problem, ResolvedTarget, Target, TargetFacts};
 use crate::parse;
 use crate::settings::Grammar;
 use crate::template::{ShellCommand, Variable};
@@ -46,16 +46,16 @@ impl Memory {
 }
 
 impl Host for Memory {
-    async fn resolve(&self, target: &Target) -> Result<Resolved, String> {
+    async fn resolve(&self, target: &Target) -> Result<ResolvedTarget, String> {
         let (path, _) = self.text(target)?;
         if !path.ends_with(".shtml") {
-            return Ok(Resolved::Content);
+            return Ok(ResolvedTarget::Content);
         }
         let source = self.source(path, target.query.clone()).ok_or("gone")?;
-        Ok(Resolved::Page(source, DependsOn::Nothing))
+        Ok(ResolvedTarget::Page(source, DependsOn::Nothing))
     }
 
-    async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
+    async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<FetchedContent, String> {
         let (path, text) = self.text(&target)?;
         if path.starts_with("/slow") {
             self.waiting.set(self.waiting.get() + 1);
@@ -74,7 +74,7 @@ impl Host for Memory {
             }
         }
         let depends_on = if path.ends_with(".cgi") { DependsOn::Request } else { DependsOn::Nothing };
-        Ok(Fetched { body: vec![Bytes::from(text)], depends_on, failure: None })
+        Ok(FetchedContent { body: vec![Bytes::from(text)], depends_on, failure: None })
     }
 
     async fn run(&self, command: ShellCommand, _: Vec<Variable>) -> Result<Vec<Bytes>, String> {

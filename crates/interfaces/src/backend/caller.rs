@@ -95,10 +95,10 @@ enum Attempt<P: Protocol> {
         rest: Bytes,
         backend_call: Box<BackendCall<P>>,
     },
-    Failed(Failed),
+    Failed(FailedAttempt),
 }
 
-struct Failed {
+struct FailedAttempt {
     status: u16,
     reason: String,
     /// The backend could not be reached, or did not answer.
@@ -191,7 +191,7 @@ impl<P: Protocol> Caller<P> {
         let mut upload = upload;
         if let Some(connection) = self.take_kept(connections).await {
             match self.attempt(index, call, connection, upload, true).await {
-                Attempt::Failed(Failed { again: Some(again), status: 502, .. }) => upload = again,
+                Attempt::Failed(FailedAttempt { again: Some(again), status: 502, .. }) => upload = again,
                 other => return other,
             }
             upload.rewind();
@@ -207,7 +207,7 @@ impl<P: Protocol> Caller<P> {
         backend_call: Box<BackendCall<P>>,
     ) -> Attempt<P> {
         match self.listen(index, call, backend_call, true).await {
-            Attempt::Failed(Failed { again: Some(upload), status: 502, .. }) => {
+            Attempt::Failed(FailedAttempt { again: Some(upload), status: 502, .. }) => {
                 self.try_new(index, call, upload).await
             }
             other => other,
@@ -225,7 +225,7 @@ impl<P: Protocol> Caller<P> {
                 Err(problem) => return self.no_connection(index, problem, upload),
             };
             match self.attempt(index, call, connection, upload, is_kept).await {
-                Attempt::Failed(Failed { again: Some(again), status: 502, .. })
+                Attempt::Failed(FailedAttempt { again: Some(again), status: 502, .. })
                     if is_kept && stale < MOST_STALE =>
                 {
                     upload = again;
@@ -248,7 +248,7 @@ impl<P: Protocol> Caller<P> {
             NoConnection::Full => (503, "all connections are in use, and too many requests wait".to_string()),
             NoConnection::WaitedTooLong => (503, "no connection was free for too long".to_string()),
         };
-        Attempt::Failed(Failed { status, reason, is_of_backend, again: Some(upload) })
+        Attempt::Failed(FailedAttempt { status, reason, is_of_backend, again: Some(upload) })
     }
 
     /// A kept connection. If it was idle for long, the program has answered a ping on it.
@@ -340,11 +340,16 @@ impl<P: Protocol> Caller<P> {
                     let upload = backend_call.into_upload();
                     let again = upload.is_repeatable().then_some(upload);
                     let reason = "it reports that it is overloaded".to_string();
-                    return Attempt::Failed(Failed { status: 503, reason, is_of_backend: false, again });
+                    return Attempt::Failed(FailedAttempt {
+                        status: 503,
+                        reason,
+                        is_of_backend: false,
+                        again,
+                    });
                 }
                 Err(failure) => return self.failed(index, call, *backend_call, &failure, is_kept),
             };
-            return Attempt::Failed(Failed { status, reason, is_of_backend: false, again: None });
+            return Attempt::Failed(FailedAttempt { status, reason, is_of_backend: false, again: None });
         }
     }
 
@@ -423,7 +428,7 @@ impl<P: Protocol> Caller<P> {
             && (backend_call.is_unsent() || call.is_idempotent && backend_call.is_unanswered());
         let upload = backend_call.into_upload();
         let again = (may_repeat && upload.is_repeatable()).then_some(upload);
-        Attempt::Failed(Failed { status, reason: failure.reason.clone(), is_of_backend, again })
+        Attempt::Failed(FailedAttempt { status, reason: failure.reason.clone(), is_of_backend, again })
     }
 
     /// Makes the answer of a head; its body follows as it arrives.

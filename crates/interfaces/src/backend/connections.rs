@@ -300,7 +300,8 @@ impl Connections {
     }
 
     async fn wait(&self, permits: Arc<Semaphore>) -> Result<ConnectionGrant, NoConnection> {
-        let _waiting = Waiting::new(&self.shared, self.rules.most_waiting).ok_or(NoConnection::Full)?;
+        let _waiting =
+            WaitingRequest::new(&self.shared, self.rules.most_waiting).ok_or(NoConnection::Full)?;
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push_back(sender);
         self.shared.close_requests.wake_holders();
@@ -367,19 +368,19 @@ enum ConnectionGrant {
 }
 
 /// Counts a waiting request until it is dropped.
-struct Waiting<'s> {
+struct WaitingRequest<'s> {
     shared: &'s SharedConnections,
 }
 
-impl Waiting<'_> {
-    fn new(shared: &SharedConnections, most: usize) -> Option<Waiting<'_>> {
-        let waiting = Waiting { shared };
+impl WaitingRequest<'_> {
+    fn new(shared: &SharedConnections, most: usize) -> Option<WaitingRequest<'_>> {
+        let waiting = WaitingRequest { shared };
         // Counted first, so that two cores cannot both take the last place.
         (shared.waiting.fetch_add(1, Relaxed) < most).then_some(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(1, Relaxed);
     }

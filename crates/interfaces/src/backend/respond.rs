@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_files::root::{FileKind, Refused, Root};
+use touchstone_files::root::{FileKind, OpenError, Root};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Level, Server};
 use touchstone_handler::pipe::Receiver;
@@ -82,11 +82,11 @@ pub fn send_file(
             let length = opened.facts.size;
             answer.part(BodyPart::File { file: Arc::new(opened.descriptor), offset: 0, length })
         }
-        Ok(_) | Err(Refused::NotAFile) => refused("is not a file", 404),
-        Err(Refused::NotFound) => refused("is not there", 404),
-        Err(Refused::TooManyOpenFiles) => refused("cannot be opened: too many files are open", 503),
-        Err(Refused::Forbidden) => refused("may not be sent", 403),
-        Err(Refused::Other(error)) => refused(&format!("cannot be opened: {error}"), 500),
+        Ok(_) | Err(OpenError::NotAFile) => refused("is not a file", 404),
+        Err(OpenError::NotFound) => refused("is not there", 404),
+        Err(OpenError::TooManyOpenFiles) => refused("cannot be opened: too many files are open", 503),
+        Err(OpenError::Forbidden) => refused("may not be sent", 403),
+        Err(OpenError::Other(error)) => refused(&format!("cannot be opened: {error}"), 500),
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use touchstone_files::root::{FileKind, Refused, Root};
+use touchstone_files::root::{FileKind, OpenError, Root};
 use touchstone_route::RouteTarget;
 
 /// Where scripts are, and how other paths are answered.
@@ -78,13 +78,13 @@ impl ScriptRules {
         }
         match self.find_on_disk(path) {
             Ok(target) => target,
-            Err(Refused::Forbidden) => Target::Forbidden,
-            Err(Refused::TooManyOpenFiles) => Target::Busy,
+            Err(OpenError::Forbidden) => Target::Forbidden,
+            Err(OpenError::TooManyOpenFiles) => Target::Busy,
             Err(_) => Target::NotFound,
         }
     }
 
-    fn find_on_disk<'p>(&'p self, path: &'p [u8]) -> Result<Target<'p>, Refused> {
+    fn find_on_disk<'p>(&'p self, path: &'p [u8]) -> Result<Target<'p>, OpenError> {
         for end in self.script_ends(path) {
             if self.kind(&path[..end])? == Some(FileKind::Regular) {
                 return Ok(script(path[..end].into(), &path[end..]));
@@ -131,10 +131,10 @@ impl ScriptRules {
         self.suffixes.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix.as_bytes()))
     }
 
-    fn kind(&self, path: &[u8]) -> Result<Option<FileKind>, Refused> {
+    fn kind(&self, path: &[u8]) -> Result<Option<FileKind>, OpenError> {
         match self.root.facts(path) {
             Ok(facts) => Ok(Some(facts.kind)),
-            Err(Refused::NotFound | Refused::NotAFile) => Ok(None),
+            Err(OpenError::NotFound | OpenError::NotAFile) => Ok(None),
             Err(other) => Err(other),
         }
     }

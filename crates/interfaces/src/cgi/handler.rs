@@ -33,8 +33,8 @@ use touchstone_http::request::Method;
 use super::connection::{ProgramEnd, connection};
 use super::message::{Start, Status};
 use super::queue::{Queue, QueueError};
-use super::resolve::{ResolveError, Resolved, Resolver};
-use super::run::{Pipes, RunError, Running, Times};
+use super::resolve::{CgiProgram, ResolveError, Resolver};
+use super::run::{Pipes, RunError, RunningProgram, Times};
 use super::settings::CgiSettings;
 use super::spawn::Stage;
 use super::spool::{SpoolError, spool};
@@ -142,12 +142,12 @@ impl Failure {
 
 impl CgiHandler {
     /// Answers with a program that was already found.
-    pub async fn run(self: Rc<Self>, request: Request, program: Resolved) -> Handled {
+    pub async fn run(self: Rc<Self>, request: Request, program: CgiProgram) -> Handled {
         let handled = self.answer(request, program).await;
         handled.unwrap_or_else(|failure| Handled::Answer(failure.answer()))
     }
 
-    async fn answer(self: Rc<Self>, mut request: Request, program: Resolved) -> Result<Handled, Failure> {
+    async fn answer(self: Rc<Self>, mut request: Request, program: CgiProgram) -> Result<Handled, Failure> {
         let name = log_name(&program, &request);
         let kept = self.keep_body(&mut request, &name).await?;
         let variables =
@@ -183,7 +183,7 @@ impl CgiHandler {
         }
     }
 
-    fn resolve(&self, request: &Request) -> Result<Resolved, Failure> {
+    fn resolve(&self, request: &Request) -> Result<CgiProgram, Failure> {
         self.interface.resolver.resolve(&request.path).map_err(|why| match why {
             ResolveError::NotFound => Failure::status(404),
             ResolveError::Forbidden => Failure::status(403),
@@ -216,7 +216,7 @@ impl CgiHandler {
 
     fn variables(
         &self,
-        program: &Resolved,
+        program: &CgiProgram,
         request: &Request,
         kept_length: Option<u64>,
         name: &str,
@@ -268,13 +268,13 @@ impl CgiHandler {
 
     async fn start(
         &self,
-        program: &Resolved,
+        program: &CgiProgram,
         variables: &MetaVariables,
         request: Request,
         kept: Option<(File, u64)>,
         permit: super::queue::Permit,
         name: Rc<str>,
-    ) -> Result<Running, RunError> {
+    ) -> Result<RunningProgram, RunError> {
         let settings = &self.interface.settings;
         let (output, output_end) = output_pipe().map_err(RunError::Pipe)?;
         let (errors, errors_end) = output_pipe().map_err(RunError::Pipe)?;
@@ -326,13 +326,13 @@ impl CgiHandler {
             total: settings.total_timeout,
         };
         let pipes = Pipes { output, errors, input };
-        Running::new(program, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
+        RunningProgram::new(program, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
     }
 
     /// Reads up to the end of the header. The bytes after it are left in `buffer`.
     async fn read_header(
         &self,
-        running: &mut Running,
+        running: &mut RunningProgram,
         buffer: &mut Vec<u8>,
         name: &str,
         interim: Option<&dyn TakesInterim>,
@@ -359,7 +359,7 @@ impl CgiHandler {
 
     async fn ended_without_header(
         &self,
-        running: &mut Running,
+        running: &mut RunningProgram,
         error: &ResponseError,
         name: &str,
     ) -> Failure {
@@ -401,7 +401,7 @@ impl CgiHandler {
     async fn document(
         self: &Rc<Self>,
         head: DocumentHead,
-        mut running: Running,
+        mut running: RunningProgram,
         mut buffer: Vec<u8>,
         name: Rc<str>,
         is_nph: bool,
@@ -493,7 +493,7 @@ impl CgiHandler {
     }
 
     /// Discards the rest of the output. The program runs to its end, within its time limits.
-    fn discard(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
+    fn discard(self: &Rc<Self>, mut running: RunningProgram, name: Rc<str>) {
         let handler = self.clone();
         tokio::task::spawn_local(async move {
             let mut buffer = Vec::new();
@@ -512,7 +512,7 @@ impl CgiHandler {
     }
 
     /// Called when the program has closed its output. Most programs have ended by then.
-    fn finish(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
+    fn finish(self: &Rc<Self>, mut running: RunningProgram, name: Rc<str>) {
         if let Some(end) = running.known_end() {
             return self.note_end(Some(end), &name);
         }
@@ -542,7 +542,7 @@ impl CgiHandler {
 
 /// A program's output on its way to the client.
 struct Stream {
-    running: Running,
+    running: RunningProgram,
     sender: Sender,
     end: BodyEnd,
 }
@@ -578,7 +578,7 @@ struct ExecStrings {
 }
 
 impl ExecStrings {
-    fn new(settings: &CgiSettings, program: &Resolved) -> io::Result<ExecStrings> {
+    fn new(settings: &CgiSettings, program: &CgiProgram) -> io::Result<ExecStrings> {
         let string = |path: &std::path::Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut arguments = Vec::with_capacity(2);
         if let Some(interpreter) = &settings.interpreter {
@@ -590,7 +590,7 @@ impl ExecStrings {
 }
 
 /// The name of a program in the log, with the request that it answers.
-fn log_name(program: &Resolved, request: &Request) -> Rc<str> {
+fn log_name(program: &CgiProgram, request: &Request) -> Rc<str> {
     let script = program.script_name.escape_ascii();
     match &*request.id {
         "" => format!("cgi {script}"),

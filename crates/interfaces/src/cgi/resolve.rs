@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use touchstone_files::root::{FileKind, Refused, Root};
+use touchstone_files::root::{FileKind, OpenError, Root};
 
 use super::settings::Programs;
 
 /// A program for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct CgiProgram {
     /// The file.
     pub file: PathBuf,
     /// The directory that it is in.
@@ -73,7 +73,7 @@ impl Resolver {
     ///
     /// # Errors
     /// There is no program.
-    pub fn resolve(&self, path: &[u8]) -> Result<Resolved, ResolveError> {
+    pub fn resolve(&self, path: &[u8]) -> Result<CgiProgram, ResolveError> {
         let prefix = match &self.programs {
             Programs::Below { prefix, .. } | Programs::One { prefix, .. } => prefix.as_bytes(),
             Programs::Given => return Err(ResolveError::NotFound),
@@ -86,7 +86,7 @@ impl Resolver {
             }
             (None, Programs::One { file, .. }) => {
                 let directory = file.parent().unwrap_or(std::path::Path::new("/"));
-                Ok(Resolved {
+                Ok(CgiProgram {
                     file: file.clone(),
                     directory: directory.to_path_buf(),
                     script_name: prefix.to_vec(),
@@ -114,14 +114,14 @@ impl Resolver {
         path: &[u8],
         prefix_length: usize,
         below: &[u8],
-    ) -> Result<Resolved, ResolveError> {
+    ) -> Result<CgiProgram, ResolveError> {
         let end = self.program_end(root, below)?;
         let name = below[..end].strip_prefix(b"/").unwrap_or(&below[..end]);
         let file = root.path().join(OsStr::from_bytes(name));
         let directory =
             file.parent().map_or_else(|| root.path().to_path_buf(), |parent| parent.to_path_buf());
         let (script_name, path_info) = path.split_at(prefix_length + end);
-        Ok(Resolved { file, directory, script_name: script_name.to_vec(), path_info: path_info.to_vec() })
+        Ok(CgiProgram { file, directory, script_name: script_name.to_vec(), path_info: path_info.to_vec() })
     }
 
     /// The position in `below` at which the name of the program ends.
@@ -142,12 +142,12 @@ impl Resolver {
             match root.facts(candidate) {
                 Ok(facts) if facts.kind == FileKind::Regular => return Ok(end),
                 Ok(_) => {}
-                Err(Refused::NotFound) => return Err(ResolveError::NotFound),
-                Err(Refused::Forbidden | Refused::NotAFile) => return Err(ResolveError::Forbidden),
-                Err(Refused::TooManyOpenFiles) => {
+                Err(OpenError::NotFound) => return Err(ResolveError::NotFound),
+                Err(OpenError::Forbidden | OpenError::NotAFile) => return Err(ResolveError::Forbidden),
+                Err(OpenError::TooManyOpenFiles) => {
                     return Err(ResolveError::Failed(std::io::Error::from_raw_os_error(libc::EMFILE)));
                 }
-                Err(Refused::Other(error)) => return Err(ResolveError::Failed(error)),
+                Err(OpenError::Other(error)) => return Err(ResolveError::Failed(error)),
             }
         }
         // Every part of the path is a directory.

@@ -24,7 +24,7 @@ const FIRST_READ_BYTES: usize = 16 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 
 /// A program that was started.
-pub struct Running {
+pub struct RunningProgram {
     program: StartedProgram,
     output: Output,
     errors: ErrorOutput,
@@ -170,7 +170,7 @@ struct Input {
     piece: Bytes,
 }
 
-impl Running {
+impl RunningProgram {
     /// Takes over a program that was started.
     ///
     /// # Errors
@@ -182,13 +182,13 @@ impl Running {
         name: Rc<str>,
         server: Rc<dyn touchstone_handler::handler::Server>,
         permit: Permit,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningProgram> {
         let now = Instant::now();
         let input = pipes.input.map(|(descriptor, body)| {
             let pipe = pipe::Sender::from_owned_fd_unchecked(descriptor)?;
             Ok::<_, io::Error>(Input { pipe, body, piece: Bytes::new() })
         });
-        Ok(Running {
+        Ok(RunningProgram {
             program,
             output: Output::Unwatched(pipes.output),
             errors: ErrorOutput::new(pipes.errors, name, server),

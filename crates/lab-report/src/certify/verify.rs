@@ -4,7 +4,7 @@
 use super::manifest::{self, FILE_BYTES_MAX, Listing};
 use super::seal::{SealError, Signature, check_seal};
 use crate::report;
-use crate::run_rules::recompute::{self, Recomputed};
+use crate::run_rules::recompute::{self, Recomputation};
 use crate::run_rules::{self, Class, Evidence, Outcome, Rule};
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use minisign::PublicKey;
@@ -181,7 +181,7 @@ fn class_check(sealed: &Result<Signature, SealError>, found: Class) -> Check {
     }
 }
 
-fn raw_check(raw: &Result<Vec<RawMix>, RawError>, recomputed: Option<&Recomputed>) -> Check {
+fn raw_check(raw: &Result<Vec<RawMix>, RawError>, recomputed: Option<&Recomputation>) -> Check {
     const WHAT: &str = "figures from raw data";
     match (raw, recomputed) {
         (Ok(_), Some(found)) if found.differences.is_empty() => {

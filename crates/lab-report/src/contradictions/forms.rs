@@ -82,12 +82,12 @@ fn page(html: &str) -> (Vec<String>, Vec<PageTable>) {
             }
             (true, "td" | "th" | "caption", false) => cell = Some(String::new()),
             (true, "td" | "th" | "caption", true) => {
-                let told = plain(&cell.take().unwrap_or_default());
+                let text = plain(&cell.take().unwrap_or_default());
                 let table = tables.last_mut().expect("a table");
                 match name {
-                    "caption" => table.caption = told,
-                    _ if is_part => part = told,
-                    _ => table.rows.last_mut().expect("a row").1.push(told),
+                    "caption" => table.caption = text,
+                    _ if is_part => part = text,
+                    _ => table.rows.last_mut().expect("a row").1.push(text),
                 }
             }
             _ => {}
@@ -180,7 +180,7 @@ pub(super) fn rows_of_markdown(result: &ResultFile) -> Vec<Vec<String>> {
 /// The tests of JUnit that did not pass: suite, name, message.
 pub(super) fn failures_of_junit(result: &ResultFile) -> Vec<(String, String, String)> {
     let text = junit(result);
-    let of = |tag: &str, name: &str| {
+    let attribute = |tag: &str, name: &str| {
         let start = tag.find(&format!("{name}=\"")).expect("the attribute") + name.len() + 2;
         plain(&tag[start..start + tag[start..].find('"').expect("it ends")])
     };
@@ -188,10 +188,10 @@ pub(super) fn failures_of_junit(result: &ResultFile) -> Vec<(String, String, Str
     let mut test = None;
     for piece in text.split('<') {
         if piece.starts_with("testcase") {
-            test = Some((of(piece, "classname"), of(piece, " name")));
+            test = Some((attribute(piece, "classname"), attribute(piece, " name")));
         } else if piece.starts_with("failure") || piece.starts_with("skipped") {
             let (suite, name) = test.clone().expect("a test");
-            all.push((suite, name, of(piece, "message")));
+            all.push((suite, name, attribute(piece, "message")));
         }
     }
     all

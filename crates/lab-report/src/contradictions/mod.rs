@@ -60,14 +60,14 @@ fn no_two_sentences_of_a_hundred_reports_contradict_each_other_or_the_figures() 
     for kind in &KINDS {
         for seed in 0..OF_EACH {
             let result = made(kind, seed);
-            let said = statements(&result);
+            let sentences = statements(&result);
             let plans = plan(&result, &[], &Assumptions::default());
             let problems: Vec<String> = [
-                ahead(&result, &said),
-                engine(&result, &plans, &said),
-                rest(&result, &plans, &said),
-                first_screen(&result, &plans, &said),
-                useful(&result, &plans, &said),
+                ahead(&result, &sentences),
+                engine(&result, &plans, &sentences),
+                rest(&result, &plans, &sentences),
+                first_screen(&result, &plans, &sentences),
+                useful(&result, &plans, &sentences),
             ]
             .concat();
             assert!(problems.is_empty(), "{}, seed {seed}: {problems:#?}", kind.name);
@@ -103,8 +103,8 @@ fn every_sentence_and_row_of_any_report_agrees_with_the_figures_and_with_the_oth
     let read_some = |some: &[(String, u64, Option<&results::Kind>)]| {
         let (mut facts, mut faults) = (0, Vec::new());
         for (name, seed, kind) in some {
-            let (told, found) = read(&kind.map_or_else(|| any_result(*seed), |kind| made(kind, 0)));
-            facts += told;
+            let (count, found) = read(&kind.map_or_else(|| any_result(*seed), |kind| made(kind, 0)));
+            facts += count;
             faults.extend(found.into_iter().map(|fault| format!("{name}: {fault}")));
         }
         (facts, faults)
@@ -114,8 +114,8 @@ fn every_sentence_and_row_of_any_report_agrees_with_the_figures_and_with_the_oth
         let parts = all.chunks(all.len().div_ceil(threads));
         let running: Vec<_> = parts.map(|some| scope.spawn(|| read_some(some))).collect();
         for part in running {
-            let (told, found) = part.join().expect("all are read");
-            facts += told;
+            let (count, found) = part.join().expect("all are read");
+            facts += count;
             faults.extend(found);
         }
     });
@@ -171,23 +171,23 @@ fn open_loads_are_told_without_peaks_and_without_contradictions() {
             }
         }
         derived::make(&mut result);
-        let said = statements(&result);
+        let sentences = statements(&result);
         let plans = plan(&result, &[], &Assumptions::default());
         assert!(plans.is_empty());
         for words in [" peaked at", "useful peak of", "was at its own limit", "were used up"] {
-            assert!(!any(&said, words), "{words} of {answered}");
+            assert!(!any(&sentences, words), "{words} of {answered}");
         }
-        let problems = ahead(&result, &said);
+        let problems = ahead(&result, &sentences);
         assert!(problems.is_empty(), "{answered}: {problems:#?}");
         for system in &result.systems {
             let (carried, beyond) = highest_carried(system);
             let highest = carried.map(MixResult::load_in_words).expect("a rate is carried");
-            assert!(any(&said, &format!("{} carried {highest}", system.title)), "{said:#?}");
-            let lost = any(&said, &format!("{} did not carry ", system.title));
+            assert!(any(&sentences, &format!("{} carried {highest}", system.title)), "{sentences:#?}");
+            let lost = any(&sentences, &format!("{} did not carry ", system.title));
             assert_eq!(lost, beyond.is_some(), "{} of {answered}", system.title);
         }
         for it in answers::of(&result, &plans) {
-            assert!(any(&said, &it.answer), "the page does not say: {}", it.answer);
+            assert!(any(&sentences, &it.answer), "the page does not say: {}", it.answer);
         }
         let class = run_rules::Assessment::of(&result, None);
         assert_ne!(class.class, Class::Invalid, "{:?}", class.reasons().collect::<Vec<_>>());
@@ -262,14 +262,14 @@ fn engine(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
 fn rest(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for plan in plans {
-        let told: Vec<&String> = said
+        let lines: Vec<&String> = said
             .iter()
             .filter(|line| line.starts_with(&format!("{}: ", plan.system)) && line.ends_with('.'))
             .collect();
         let held = format!("{}: {}", plan.system, plan.bottleneck.clause());
-        check(&mut found, told.iter().any(|line| **line == held), &format!("{held} is not said"));
+        check(&mut found, lines.iter().any(|line| **line == held), &format!("{held} is not said"));
         let causes = ["were used up", "own limit: the figures", "cannot be told", "was used up while"];
-        for cause in causes.iter().filter(|cause| told.iter().any(|line| line.contains(**cause))) {
+        for cause in causes.iter().filter(|cause| lines.iter().any(|line| line.contains(**cause))) {
             check(&mut found, held.contains(cause), &format!("{}: two causes, {cause}", plan.system));
         }
     }
@@ -386,9 +386,9 @@ fn useful(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
             load.load < useful.load && load.rate > useful.rate * 0.97 && load.p95_us * 1.34 < useful.p95_us
         });
         check(&mut found, !better, &format!("{title}: a lighter load does as much: {planned:?}"));
-        let told = format!("The useful peak of {title} is {} requests/s", rate(useful.rate));
+        let sentence = format!("The useful peak of {title} is {} requests/s", rate(useful.rate));
         let differs = useful.load != planned.peak.load;
-        check(&mut found, any(said, &told) == differs, &format!("{told}, differs: {differs}"));
+        check(&mut found, any(said, &sentence) == differs, &format!("{sentence}, differs: {differs}"));
     }
     found
 }

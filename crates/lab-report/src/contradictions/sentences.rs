@@ -27,10 +27,10 @@ impl Facts {
     /// Two sentences that contradict each other.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for (what, told) in &self.0 {
-            for (index, (value, tolerance, sentence)) in told.iter().enumerate() {
+        for (what, captures) in &self.0 {
+            for (index, (value, tolerance, sentence)) in captures.iter().enumerate() {
                 let differs = |(other, own, _): &&(f64, f64, String)| (value - other).abs() > tolerance + own;
-                if let Some((other, _, second)) = told[..index].iter().find(differs) {
+                if let Some((other, _, second)) = captures[..index].iter().find(differs) {
                     found.push(format!("{what}: {value} and {other}:\n  {sentence}\n  {second}"));
                 }
             }
@@ -62,7 +62,7 @@ pub(super) struct Reader<'a> {
     number: Option<String>,
 }
 
-type Read = fn(&mut Reader<'_>, &Captures<'_>);
+type ReadSentence = fn(&mut Reader<'_>, &Captures<'_>);
 
 const N: &str = "([0-9][0-9,]*(?:\\.[0-9]+)?)";
 const S: &str =
@@ -72,8 +72,8 @@ const T: &str = "([0-9][0-9,]*(?:\\.[0-9]+)?) (µs|ms|s)";
 /// Each is made once: that takes longer than most readings.
 fn form(pattern: &'static str) -> Regex {
     static MADE: LazyLock<Mutex<BTreeMap<&'static str, Regex>>> = LazyLock::new(Mutex::default);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry(pattern).or_insert_with(|| new_form(pattern)).clone()
+    let mut forms = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    forms.entry(pattern).or_insert_with(|| new_form(pattern)).clone()
 }
 
 fn new_form(pattern: &str) -> Regex {
@@ -82,16 +82,16 @@ fn new_form(pattern: &str) -> Regex {
     Regex::new(&whole).unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
-static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
-    let all: &[(&'static str, Read)] = &[
-        ("^{S}$", |it, told| it.heading = told[1].to_owned()),
-        ("^{N}$", |it, told| it.number = Some(told[1].to_owned())),
+static FORMS: LazyLock<Vec<(Regex, ReadSentence)>> = LazyLock::new(|| {
+    let all: &[(&'static str, ReadSentence)] = &[
+        ("^{S}$", |it, captures| it.heading = captures[1].to_owned()),
+        ("^{N}$", |it, captures| it.number = Some(captures[1].to_owned())),
         // In large letters: the figure before it is that of the system in the heading.
         ("^requests/s$", |it, _| {
-            let Some(told) = it.number.take() else { return it.holds(false, "a figure") };
+            let Some(captures) = it.number.take() else { return it.holds(false, "a figure") };
             let heading = it.heading.clone();
             let rate = it.peak(&heading).map(|mix| mix.requests_per_second);
-            it.figure("peak rate", &heading, &told, rate);
+            it.figure("peak rate", &heading, &captures, rate);
         }),
         // Lines that open parts of the page, and what belongs to a heading.
         ("^(?:of:?|,|·) |^of:?$|^{C}$|^Configuration: [a-z]+\\.conf$", |_, _| ()),
@@ -122,9 +122,9 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
             "(is ahead: its|seems to be ahead|o difference in .* is shown|set some of these rates: compare)",
             standing,
         ),
-        ("^{S}(, indicative)?$", |it, told| it.leader(&told[1], told.get(2).is_some())),
-        ("^No difference shown between (.+)$", |it, told| {
-            let all: Vec<String> = it.titles(&told[1]);
+        ("^{S}(, indicative)?$", |it, captures| it.leader(&captures[1], captures.get(2).is_some())),
+        ("^No difference shown between (.+)$", |it, captures| {
+            let all: Vec<String> = it.titles(&captures[1]);
             it.holds(all.len() > 1, "names two");
             it.fact("leader is sure", 0.0);
         }),
@@ -139,31 +139,31 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
              {N} ms\\.$",
             peaked,
         ),
-        ("^{S} gave no valid answer that counted\\.$", |it, told| {
-            let system = it.system(&told[1]);
+        ("^{S} gave no valid answer that counted\\.$", |it, captures| {
+            let system = it.system(&captures[1]);
             it.holds(
                 system.mixes.iter().all(|mix| mix.requests == 0) && !system.mixes.is_empty(),
                 "no answer",
             );
         }),
-        ("^Not measured: {S} does not serve the same over TLS\\.$", |it, told| {
-            let system = it.system(&told[1]);
+        ("^Not measured: {S} does not serve the same over TLS\\.$", |it, captures| {
+            let system = it.system(&captures[1]);
             it.holds(system.mixes.is_empty() && !system.skipped.is_empty(), "it was not measured");
         }),
-        ("^The useful peak of {S} is {N} requests/s, with {C}: (.+)\\.$", |it, told| {
-            useful(it, &told[1], Some((&told[2], &told[3])));
+        ("^The useful peak of {S} is {N} requests/s, with {C}: (.+)\\.$", |it, captures| {
+            useful(it, &captures[1], Some((&captures[2], &captures[3])));
         }),
-        ("^{S} has no useful peak: (.+)\\.$", |it, told| useful(it, &told[1], None)),
-        ("^{S} failed {N} requests? \\({N} % of those counted\\)\\.$", |it, told| {
-            let system = it.system(&told[1]);
+        ("^{S} has no useful peak: (.+)\\.$", |it, captures| useful(it, &captures[1], None)),
+        ("^{S} failed {N} requests? \\({N} % of those counted\\)\\.$", |it, captures| {
+            let system = it.system(&captures[1]);
             let failed: u64 = system.mixes.iter().map(|mix| mix.errors.total()).sum();
             let answered: u64 = system.mixes.iter().map(|mix| mix.requests).sum();
-            it.figure("failed", &told[1], &told[2], Some(failed as f64));
+            it.figure("failed", &captures[1], &captures[2], Some(failed as f64));
             let share = failed as f64 / (failed + answered) as f64 * 100.0;
-            it.figure("share failed", &told[1], &told[3], Some(share));
+            it.figure("share failed", &captures[1], &captures[3], Some(share));
         }),
-        ("^(.+): requests failed: ", |it, told| {
-            for part in told[1].split("; ") {
+        ("^(.+): requests failed: ", |it, captures| {
+            for part in captures[1].split("; ") {
                 let subject = form("^{S}, ([0-9, and]+) clients?$");
                 let Some(named) = subject.captures(part) else { return it.holds(false, "systems") };
                 let system = it.system(&named[1]);
@@ -174,16 +174,16 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
                 }
             }
         }),
-        ("^{S}, {C}: the load engine stood still for {N} s", |it, told| {
-            let clients = number(&told[2]).0 as u64;
-            let mut runs = it.system(&told[1]).mixes.iter().filter(|mix| mix.clients == clients);
+        ("^{S}, {C}: the load engine stood still for {N} s", |it, captures| {
+            let clients = number(&captures[2]).0 as u64;
+            let mut runs = it.system(&captures[1]).mixes.iter().filter(|mix| mix.clients == clients);
             it.holds(runs.any(|mix| !mix.taint.is_empty()), "it stood still");
         }),
         ("^(?:{S}; )+{S}: (?:other work used|the load engine was)", |_, _| ()),
-        ("^{S}: (.+\\.)$", |it, told| of_system(it, &told[1], &told[2])),
-        ("^Load and server shared one machine(.*): ratios between systems", |it, told| {
+        ("^{S}: (.+\\.)$", |it, captures| of_system(it, &captures[1], &captures[2])),
+        ("^Load and server shared one machine(.*): ratios between systems", |it, captures| {
             it.holds(it.result.machine.same_host, "one machine");
-            it.holds(told[1].contains("the quick form") == it.result.suite.quick, "the quick form");
+            it.holds(captures[1].contains("the quick form") == it.result.suite.quick, "the quick form");
         }),
         ("^(?:Load and server|load and server) ran on separate machines\\.?$", |it, _| {
             it.holds(!it.result.machine.same_host, "separate machines");
@@ -203,21 +203,21 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
                 it.result.systems.iter().filter(|system| !system.is_limit && peak(system).is_some());
             it.holds(answered.count() == 1, "one was measured");
         }),
-        ("^(Certified|Indicative|Invalid)$", |it, told| it.class(&told[1].to_lowercase())),
-        ("^(certified|indicative|invalid), by the run rules$", |it, told| it.class(&told[1])),
-        ("^(complete|incomplete): {N} mix(?:es)? measured(?: before it ended)?$", |it, told| {
-            it.holds((&told[1] == "complete") == it.is_complete(), "complete");
+        ("^(Certified|Indicative|Invalid)$", |it, captures| it.class(&captures[1].to_lowercase())),
+        ("^(certified|indicative|invalid), by the run rules$", |it, captures| it.class(&captures[1])),
+        ("^(complete|incomplete): {N} mix(?:es)? measured(?: before it ended)?$", |it, captures| {
+            it.holds((&captures[1] == "complete") == it.is_complete(), "complete");
             let mixes: usize = it.result.systems.iter().map(|system| loads(system).len()).sum();
-            it.figure("mixes", "", &told[2], Some(mixes as f64));
+            it.figure("mixes", "", &captures[2], Some(mixes as f64));
         }),
         ("^(Highest|Lowest)(?: of each curve)?, in (.+?)(?: –|, from) (.+)\\.$", best_of_curves),
         ("^Median {T} with {C}(?:, {T} with {C})?; p99(?: there)? {T}\\.$", medians),
-        ("^99 % came within – (.+)\\.$", |it, told| {
+        ("^99 % came within – (.+)\\.$", |it, captures| {
             let part = form("{S}: {T} with {C}");
-            for told in part.captures_iter(&told[1]) {
-                let p99 = it.peak(&told[1]).map(|mix| mix.latency.p99_us);
-                it.time("p99 at the peak", &told[1], (&told[2], &told[3]), p99);
-                it.clients_of_the_peak(&told[1], &told[4]);
+            for captures in part.captures_iter(&captures[1]) {
+                let p99 = it.peak(&captures[1]).map(|mix| mix.latency.p99_us);
+                it.time("p99 at the peak", &captures[1], (&captures[2], &captures[3]), p99);
+                it.clients_of_the_peak(&captures[1], &captures[4]);
             }
         }),
         (
@@ -226,40 +226,43 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
              meanwhile, which had waited {T} on average\\.$",
             stall,
         ),
-        ("^With {C}, the peak, the counted samples lie between {N} and {N} requests/s\\.$", |it, told| {
-            let heading = it.heading.clone();
-            it.clients_of_the_peak(&heading, &told[1]);
-            let (low, high) = (number(&told[2]), number(&told[3]));
-            let rate = it.peak(&heading).map_or(0.0, |mix| mix.requests_per_second);
-            let within = rate >= low.0 * 0.98 - low.1 && rate <= high.0 * 1.02 + high.1;
-            it.holds(within, &format!("the rate {rate} lies between them"));
-        }),
-        ("^The requests of the busiest client against those of the quietest – (.+)\\.$", |it, told| {
+        (
+            "^With {C}, the peak, the counted samples lie between {N} and {N} requests/s\\.$",
+            |it, captures| {
+                let heading = it.heading.clone();
+                it.clients_of_the_peak(&heading, &captures[1]);
+                let (low, high) = (number(&captures[2]), number(&captures[3]));
+                let rate = it.peak(&heading).map_or(0.0, |mix| mix.requests_per_second);
+                let within = rate >= low.0 * 0.98 - low.1 && rate <= high.0 * 1.02 + high.1;
+                it.holds(within, &format!("the rate {rate} lies between them"));
+            },
+        ),
+        ("^The requests of the busiest client against those of the quietest – (.+)\\.$", |it, captures| {
             let part = form("{S}: (?:{N} times|(a client without any answer)) \\({C}\\)");
-            for told in part.captures_iter(&told[1]) {
-                it.clients_of_the_peak(&told[1], &told[4]);
-                let Some(times) = told.get(2) else { continue };
-                let peak = it.peak(&told[1]).expect("a peak");
+            for captures in part.captures_iter(&captures[1]) {
+                it.clients_of_the_peak(&captures[1], &captures[4]);
+                let Some(times) = captures.get(2) else { continue };
+                let peak = it.peak(&captures[1]).expect("a peak");
                 let requests = || peak.client_rows.iter().map(|row| row.requests as f64);
                 let (least, most) = (requests().fold(f64::MAX, f64::min), requests().fold(0.0, f64::max));
-                it.figure("busiest client", &told[1], times.as_str(), Some(most / least));
+                it.figure("busiest client", &captures[1], times.as_str(), Some(most / least));
             }
         }),
         (
             "^The useful peak is the largest load at which, in at least ({N} runs|one run) \\(each load \
              was run ({N} times|once)\\)",
-            |it, told| {
+            |it, captures| {
                 let runs =
                     |text: &str| text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1.0);
-                it.holds(runs(&told[1]) == it.result.method.useful.runs_min as f64, "the fewest runs");
-                it.holds(runs(&told[3]) == it.result.method.runs as f64, "the runs");
-                it.holds(told[0].len() < it.sentence.len(), "the criteria are named");
+                it.holds(runs(&captures[1]) == it.result.method.useful.runs_min as f64, "the fewest runs");
+                it.holds(runs(&captures[3]) == it.result.method.runs as f64, "the runs");
+                it.holds(captures[0].len() < it.sentence.len(), "the criteria are named");
             },
         ),
         ("^It cannot be told|^[Nn]othing was used up", |_, _| ()),
-        ("^([0-9]+) warnings?$", |it, told| {
+        ("^([0-9]+) warnings?$", |it, captures| {
             let kinds = touchstone_lab::warnings::each_once(&it.result.warnings).len();
-            it.figure("warnings", "", &told[1], Some(kinds as f64));
+            it.figure("warnings", "", &captures[1], Some(kinds as f64));
         }),
         ("^The run gave no warnings\\.$", |it, _| it.holds(it.result.warnings.is_empty(), "no warnings")),
         (
@@ -269,20 +272,22 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
                 it.holds(it.result.machine.same_host, "one machine");
             },
         ),
-        ("^The same with other figures: (.+)\\.$", |it, told| {
-            let named = it.titles(&told[1]);
+        ("^The same with other figures: (.+)\\.$", |it, captures| {
+            let named = it.titles(&captures[1]);
             it.holds(!named.is_empty(), "systems are named");
         }),
-        ("^A (point|bar) ", |it, told| {
+        ("^A (point|bar) ", |it, captures| {
             let runs = form("among up to {N}, ");
-            if let Some(told) = runs.captures(&told.get(0).map_or(String::new(), |_| it.sentence.clone())) {
+            if let Some(captures) =
+                runs.captures(&captures.get(0).map_or(String::new(), |_| it.sentence.clone()))
+            {
                 let most = it
                     .result
                     .systems
                     .iter()
                     .flat_map(|system| loads(system).iter().map(Vec::len).collect::<Vec<_>>());
                 let most = most.max().unwrap_or(0);
-                it.holds(number(&told[1]).0 == most as f64, "the runs of a point");
+                it.holds(number(&captures[1]).0 == most as f64, "the runs of a point");
             }
         }),
         ("^Each mix was run once\\.$", |it, _| {
@@ -293,12 +298,12 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         ("^The run is incomplete: (.+)\\.$|^This run is incomplete$", |it, _| {
             it.holds(!it.is_complete(), "incomplete")
         }),
-        ("^In {N} of {N} runs ", |it, told| runs_of_a_rule(it, &told[1], &told[2])),
-        ("^{N} of {N} runs were cut short", |it, told| {
+        ("^In {N} of {N} runs ", |it, captures| runs_of_a_rule(it, &captures[1], &captures[2])),
+        ("^{N} of {N} runs were cut short", |it, captures| {
             let cut: usize = it.mixes().filter(|mix| !mix.complete).count();
-            it.figure("cut short", "", &told[1], Some(cut as f64));
+            it.figure("cut short", "", &captures[1], Some(cut as f64));
             let all = it.mixes().count() as f64;
-            it.figure("runs in all", "", &told[2], Some(all));
+            it.figure("runs in all", "", &captures[2], Some(all));
         }),
         ("^Every system answered\\.$|^Every system that was measured answered", |it, _| {
             let silent = it
@@ -308,36 +313,38 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
                 .any(|it| it.mixes.iter().all(|mix| mix.requests == 0) && !it.mixes.is_empty());
             it.holds(!silent, "every system answered");
         }),
-        ("^{N} of {N} systems gave no valid answer", |it, told| {
+        ("^{N} of {N} systems gave no valid answer", |it, captures| {
             let measured = || it.result.systems.iter().filter(|system| !system.mixes.is_empty());
             let silent = measured().filter(|system| system.mixes.iter().all(|mix| mix.requests == 0)).count();
             let all = measured().count() as f64;
-            it.figure("silent", "", &told[1], Some(silent as f64));
-            it.figure("systems measured", "", &told[2], Some(all));
+            it.figure("silent", "", &captures[1], Some(silent as f64));
+            it.figure("systems measured", "", &captures[2], Some(all));
         }),
-        ("^In the worst run {N} % of the requests failed\\.$", |it, told| {
+        ("^In the worst run {N} % of the requests failed\\.$", |it, captures| {
             let share = |mix: &MixResult| {
                 mix.errors.total() as f64 / (mix.errors.total() + mix.requests).max(1) as f64
             };
             let worst = it.mixes().map(share).fold(0.0, f64::max);
-            it.figure("worst run", "", &told[1], Some(worst * 100.0));
+            it.figure("worst run", "", &captures[1], Some(worst * 100.0));
         }),
         ("^No request failed\\.$", |it, _| {
             let failed: u64 = it.mixes().map(|mix| mix.errors.total()).sum();
             it.holds(failed == 0, "none failed");
         }),
-        ("^The (short form was|whole suite was) run\\.$", |it, told| {
-            it.holds(told[1].starts_with("short") == it.result.suite.quick, "the form");
+        ("^The (short form was|whole suite was) run\\.$", |it, captures| {
+            it.holds(captures[1].starts_with("short") == it.result.suite.quick, "the form");
         }),
         (
             "^(Every mix was|Some mixes were) run (only once|only {N} times|{N} times or more)\\.$",
-            |it, told| {
+            |it, captures| {
                 let counts: Vec<usize> = it.result.systems.iter().flat_map(runs_of_loads).collect();
                 let fewest = counts.iter().copied().min().unwrap_or(0) as f64;
-                let stated = told.get(3).or(told.get(4)).map_or(1.0, |told| number(told.as_str()).0);
+                let stated =
+                    captures.get(3).or(captures.get(4)).map_or(1.0, |captures| number(captures.as_str()).0);
                 it.holds(stated == fewest, "the fewest runs of a mix");
-                let all = counts.iter().all(|count| *count as f64 == fewest) || told[2].ends_with("or more");
-                it.holds(told[1].starts_with("Every") == all, "every mix");
+                let all =
+                    counts.iter().all(|count| *count as f64 == fewest) || captures[2].ends_with("or more");
+                it.holds(captures[1].starts_with("Every") == all, "every mix");
             },
         ),
         ("^The load engine had room in every run, or the server had none\\.$", |it, _| {
@@ -348,14 +355,14 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
                 .any(|system| system.mixes.iter().any(|mix| engine_decided(system, mix)));
             it.holds(!decided, "the load engine decided no rate");
         }),
-        ("^{N} sums came out right\\.$", |it, told| {
+        ("^{N} sums came out right\\.$", |it, captures| {
             let wrong = crate::report::audit_outcomes(it.result).iter().any(|it| it.holds == Some(false));
-            it.holds(!wrong && number(&told[1]).0 > 0.0, "all sums");
+            it.holds(!wrong && number(&captures[1]).0 > 0.0, "all sums");
         }),
-        ("^{N} of {N} sums do not come out right", |it, told| {
+        ("^{N} of {N} sums do not come out right", |it, captures| {
             let wrong =
                 crate::report::audit_outcomes(it.result).iter().filter(|it| it.holds == Some(false)).count();
-            it.figure("wrong sums", "", &told[1], Some(wrong as f64));
+            it.figure("wrong sums", "", &captures[1], Some(wrong as f64));
         }),
         (
             "^(?:Twice the processors, or a program|Locks, or something that was not watched$|The \
@@ -367,11 +374,11 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         (
             "^{N} requests/s with {C}, by the model of queues; a limit above {N} requests at a time would \
              change that",
-            |it, told| {
+            |it, captures| {
                 let Some(leader) = it.first() else { return };
-                it.clients_of_the_peak(&leader, &told[3]);
+                it.clients_of_the_peak(&leader, &captures[3]);
                 let clients = it.peak(&leader).map(|mix| 2.0 * mix.clients as f64);
-                it.figure("clients of the model", &leader, &told[2], clients);
+                it.figure("clients of the model", &leader, &captures[2], clients);
             },
         ),
         ("^compare the systems of this run with each other", |it, _| it.class("indicative")),
@@ -381,8 +388,8 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
             let whole = it.mixes().all(|mix| mix.complete);
             it.holds(whole && it.is_complete(), "every mix was measured");
         }),
-        ("^It was not started: {S} does not serve", |it, told| {
-            let system = it.system(&told[1]);
+        ("^It was not started: {S} does not serve", |it, captures| {
+            let system = it.system(&captures[1]);
             it.holds(system.mixes.is_empty() && !system.skipped.is_empty(), "it was not measured");
         }),
         ("^No (?:system was measured|mix was run)\\.$", |it, _| {
@@ -400,15 +407,15 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         (
             "^At most {N} requests/s(?:: {N} times, if the work divides)?; a limit above {N} requests at \
              a time would change that",
-            |it, told| {
+            |it, captures| {
                 let Some(leader) = it.first() else { return };
                 let rate = it.peak(&leader).map_or(0.0, |mix| mix.requests_per_second);
-                let times = number(&told[1]).0 / rate;
+                let times = number(&captures[1]).0 / rate;
                 it.holds(
                     (times - times.round()).abs() < 0.01 && times >= 1.99,
                     &format!("{times} times the peak"),
                 );
-                it.clients_of_the_peak(&leader, &told[3]);
+                it.clients_of_the_peak(&leader, &captures[3]);
             },
         ),
     ];
@@ -440,31 +447,31 @@ impl<'a> Reader<'a> {
         }
         self.sentence = format!("{}: {}", statement.place, statement.text);
         for (form, read) in &*FORMS {
-            if let Some(told) = form.captures(&statement.text) {
-                return read(self, &told);
+            if let Some(captures) = form.captures(&statement.text) {
+                return read(self, &captures);
             }
         }
         self.problems.push(format!("a sentence of no known form: {}", self.sentence));
     }
 
     /// A figure of a system: it must be that of the result.
-    pub(super) fn figure(&mut self, what: &str, of: &str, told: &str, value: Option<f64>) {
-        self.told(what, of, number(told), value);
+    pub(super) fn figure(&mut self, what: &str, of: &str, captures: &str, value: Option<f64>) {
+        self.captures(what, of, number(captures), value);
     }
 
-    fn time(&mut self, what: &str, of: &str, (told, unit): (&str, &str), value: Option<f64>) {
-        self.told(what, of, time_us(told, unit), value);
+    fn time(&mut self, what: &str, of: &str, (captures, unit): (&str, &str), value: Option<f64>) {
+        self.captures(what, of, time_us(captures, unit), value);
     }
 
-    fn told(&mut self, what: &str, of: &str, (told, tolerance): (f64, f64), value: Option<f64>) {
+    fn captures(&mut self, what: &str, of: &str, (captures, tolerance): (f64, f64), value: Option<f64>) {
         match value {
-            Some(value) if (value - told).abs() <= tolerance => {}
-            _ => {
-                self.problems.push(format!("{what} of {of} is {value:?}, and not {told}: {}", self.sentence))
-            }
+            Some(value) if (value - captures).abs() <= tolerance => {}
+            _ => self
+                .problems
+                .push(format!("{what} of {of} is {value:?}, and not {captures}: {}", self.sentence)),
         }
         let sentence = self.sentence.clone();
-        self.facts.add(format!("{what} of {of}"), told, tolerance, &sentence);
+        self.facts.add(format!("{what} of {of}"), captures, tolerance, &sentence);
     }
 
     fn fact(&mut self, what: &str, value: f64) {
@@ -500,17 +507,17 @@ impl<'a> Reader<'a> {
     }
 
     fn titles(&self, text: &str) -> Vec<String> {
-        form("{S}").captures_iter(text).map(|told| told[1].to_owned()).collect()
+        form("{S}").captures_iter(text).map(|captures| captures[1].to_owned()).collect()
     }
 
-    pub(super) fn clients_of_the_peak(&mut self, title: &str, told: &str) {
+    pub(super) fn clients_of_the_peak(&mut self, title: &str, captures: &str) {
         let clients = self.peak(title).map(|mix| mix.clients as f64);
-        self.figure("clients of the peak", title, told, clients);
+        self.figure("clients of the peak", title, captures, clients);
     }
 
-    fn class(&mut self, told: &str) {
+    fn class(&mut self, captures: &str) {
         let class = self.class;
-        self.holds(class.name() == told, &format!("the class is {}", class.name()));
+        self.holds(class.name() == captures, &format!("the class is {}", class.name()));
         let value = match class {
             Class::Invalid => 0.0,
             Class::Indicative => 1.0,
@@ -530,77 +537,82 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn facts_of_the_peak(it: &mut Reader<'_>, told: &Captures<'_>) {
+fn facts_of_the_peak(it: &mut Reader<'_>, captures: &Captures<'_>) {
     let heading = it.heading.clone();
     let Some(peak) = it.peak(&heading) else { return it.holds(false, "there is a peak") };
-    it.clients_of_the_peak(&heading, &told[1]);
-    it.time("p95 at the peak", &heading, (&told[2], &told[3]), Some(peak.latency.p95_us));
-    it.figure("Mbit/s", &heading, &told[4], Some(peak.megabits_per_second));
+    it.clients_of_the_peak(&heading, &captures[1]);
+    it.time("p95 at the peak", &heading, (&captures[2], &captures[3]), Some(peak.latency.p95_us));
+    it.figure("Mbit/s", &heading, &captures[4], Some(peak.megabits_per_second));
     let cpu = peak.server.as_ref().map(|server| server.cpu_us_per_request);
-    it.holds(told.get(5).is_some() == cpu.is_some(), "processor time");
-    if let Some(us) = told.get(5) {
+    it.holds(captures.get(5).is_some() == cpu.is_some(), "processor time");
+    if let Some(us) = captures.get(5) {
         it.figure(&format!("µs with {} clients", peak.clients), &heading, us.as_str(), cpu);
     }
-    if let Some(share) = told.get(6) {
+    if let Some(share) = captures.get(6) {
         share_of_the_limit(it, &heading, share.as_str());
     }
     let bound = engine_decided(it.system(&heading), peak) || !peak.complete;
-    it.holds(told.get(7).is_some() == bound, "a lower bound");
+    it.holds(captures.get(7).is_some() == bound, "a lower bound");
 }
 
-fn share_of_the_limit(it: &mut Reader<'_>, title: &str, told: &str) {
+fn share_of_the_limit(it: &mut Reader<'_>, title: &str, captures: &str) {
     let own = it.peak(title).expect("a peak");
     let limit = it.result.systems.iter().find(|system| system.is_limit).expect("the limit");
     let bound = at(limit, own.clients).expect("as many clients");
     let share = own.requests_per_second / bound.requests_per_second * 100.0;
-    it.figure("share of the limit", title, told, Some(share));
+    it.figure("share of the limit", title, captures, Some(share));
 }
 
 /// "With 16 clients, A spent 16.0 µs ...: 0.667 times that of B (24.0 µs)".
-fn processor_times(it: &mut Reader<'_>, told: &Captures<'_>) {
-    let clients = number(&told[1]).0 as u64;
+fn processor_times(it: &mut Reader<'_>, captures: &Captures<'_>) {
+    let clients = number(&captures[1]).0 as u64;
     let us = |mix: Option<&MixResult>| Some(mix?.server.as_ref()?.cpu_us_per_request);
-    let own = us(at(it.system(&told[2]), clients));
-    it.figure(&format!("µs with {clients} clients"), &told[2], &told[3], own);
+    let own = us(at(it.system(&captures[2]), clients));
+    it.figure(&format!("µs with {clients} clients"), &captures[2], &captures[3], own);
     let part = form("{N} times that of {S} \\({N} µs\\)");
     let mut named = 0;
-    for other in part.captures_iter(&told[4]) {
+    for other in part.captures_iter(&captures[4]) {
         let its = us(at(it.system(&other[2]), clients));
         it.figure(&format!("µs with {clients} clients"), &other[2], &other[3], its);
         let times = own.zip(its).map(|(own, its)| own / its);
-        it.figure(&format!("times the µs of {}", &other[2]), &told[2], &other[1], times);
+        it.figure(&format!("times the µs of {}", &other[2]), &captures[2], &other[1], times);
         named += 1;
     }
     it.holds(named > 0, "a comparison");
 }
 
-fn beside_the_limit(it: &mut Reader<'_>, told: &Captures<'_>) {
-    it.clients_of_the_peak(&told[2], &told[1]);
-    if let Some(share) = told.get(3) {
-        share_of_the_limit(it, &told[2], share.as_str());
+fn beside_the_limit(it: &mut Reader<'_>, captures: &Captures<'_>) {
+    it.clients_of_the_peak(&captures[2], &captures[1]);
+    if let Some(share) = captures.get(3) {
+        share_of_the_limit(it, &captures[2], share.as_str());
     }
-    let Some(own) = told.get(4) else { return it.holds(told.get(3).is_some(), "something is said") };
-    let peak = it.peak(&told[2]).expect("a peak");
+    let Some(own) = captures.get(4) else { return it.holds(captures.get(3).is_some(), "something is said") };
+    let peak = it.peak(&captures[2]).expect("a peak");
     let limit = it.result.systems.iter().find(|system| system.is_limit).expect("the limit");
     let us = |mix: Option<&MixResult>| Some(mix?.server.as_ref()?.cpu_us_per_request);
     let (own_us, bound_us) = (us(Some(peak)), us(at(limit, peak.clients)));
-    it.figure(&format!("µs with {} clients", peak.clients), &told[2], own.as_str(), own_us);
-    it.figure(&format!("µs with {} clients", peak.clients), &limit.title, &told[5], bound_us);
-    it.figure("µs over the limit", &told[2], &told[6], own_us.zip(bound_us).map(|(own, bound)| own / bound));
+    it.figure(&format!("µs with {} clients", peak.clients), &captures[2], own.as_str(), own_us);
+    it.figure(&format!("µs with {} clients", peak.clients), &limit.title, &captures[5], bound_us);
+    it.figure(
+        "µs over the limit",
+        &captures[2],
+        &captures[6],
+        own_us.zip(bound_us).map(|(own, bound)| own / bound),
+    );
 }
 
-fn peaked(it: &mut Reader<'_>, told: &Captures<'_>) {
-    let peak = it.peak(&told[1]);
-    let of = |figure: fn(&MixResult) -> f64| peak.map(figure);
-    it.figure("peak rate", &told[1], &told[2], of(|mix| mix.requests_per_second));
-    it.figure("Mbit/s", &told[1], &told[3], of(|mix| mix.megabits_per_second));
-    it.clients_of_the_peak(&told[1], &told[4]);
-    it.time("mean at the peak", &told[1], (&told[5], "ms"), of(|mix| mix.latency.mean_us));
-    it.time("p99 at the peak", &told[1], (&told[6], "ms"), of(|mix| mix.latency.p99_us));
+fn peaked(it: &mut Reader<'_>, captures: &Captures<'_>) {
+    let peak = it.peak(&captures[1]);
+    let of_peak = |figure: fn(&MixResult) -> f64| peak.map(figure);
+    it.figure("peak rate", &captures[1], &captures[2], of_peak(|mix| mix.requests_per_second));
+    it.figure("Mbit/s", &captures[1], &captures[3], of_peak(|mix| mix.megabits_per_second));
+    it.clients_of_the_peak(&captures[1], &captures[4]);
+    it.time("mean at the peak", &captures[1], (&captures[5], "ms"), of_peak(|mix| mix.latency.mean_us));
+    it.time("p99 at the peak", &captures[1], (&captures[6], "ms"), of_peak(|mix| mix.latency.p99_us));
 }
 
 /// The useful peak of a system, or that it has none, with the reasons.
-fn useful(it: &mut Reader<'_>, title: &str, told: Option<(&str, &str)>) {
+fn useful(it: &mut Reader<'_>, title: &str, captures: Option<(&str, &str)>) {
     let criteria = it.result.method.useful;
     let system = it.system(title);
     let whole: Vec<Vec<&MixResult>> = loads(system)
@@ -627,8 +639,8 @@ fn useful(it: &mut Reader<'_>, title: &str, told: Option<(&str, &str)>) {
             && !waits(runs)
             && !runs.iter().any(|mix| engine_decided(system, mix) || !mix.taint.is_empty())
     };
-    it.fact(&format!("useful peak of {title}"), f64::from(u8::from(told.is_some())));
-    let Some((rate, clients)) = told else {
+    it.fact(&format!("useful peak of {title}"), f64::from(u8::from(captures.is_some())));
+    let Some((rate, clients)) = captures else {
         let levels: Vec<u64> = whole.iter().filter(|runs| good(runs)).map(|runs| runs[0].clients).collect();
         return it.holds(levels.is_empty(), &format!("no load is useful, but {levels:?}"));
     };
@@ -653,17 +665,17 @@ fn is_fair(mix: &MixResult, jain_min: f64, slowest_max: f64) -> bool {
 }
 
 /// The text after the name of a system: its bottleneck, or a warning.
-fn of_system(it: &mut Reader<'_>, title: &str, told: &str) {
+fn of_system(it: &mut Reader<'_>, title: &str, captures: &str) {
     let system = it.system(title);
     let engine = ["the load engine was at its own limit", "the load engine was disturbed"];
-    if let Some(told) = form(
+    if let Some(captures) = form(
         "^(?:the load engine was at its own limit|the load engine was disturbed) with (.+?) clients? \\(",
     )
-    .captures(told)
+    .captures(captures)
     {
         let named: Vec<u64> = form("{N}")
-            .captures_iter(&told[1].replace(" and ", ", ").replace(", ", " "))
-            .map(|told| number(&told[1]).0 as u64)
+            .captures_iter(&captures[1].replace(" and ", ", ").replace(", ", " "))
+            .map(|captures| number(&captures[1]).0 as u64)
             .collect();
         let decided = loads(system)
             .iter()
@@ -673,16 +685,17 @@ fn of_system(it: &mut Reader<'_>, title: &str, told: &str) {
             .collect::<Vec<_>>();
         return it.holds(named == decided, &format!("the loads {decided:?}"));
     }
-    if told.starts_with("other work used up to ") || told.contains("by Little's law") {
+    if captures.starts_with("other work used up to ") || captures.contains("by Little's law") {
         return;
     }
     let Some(peak) = it.peak(title) else { return it.holds(false, "there is a peak") };
-    let beyond = told.starts_with("beyond the peak");
+    let beyond = captures.starts_with("beyond the peak");
     let decided = engine_decided(system, peak);
-    let says_engine = engine.iter().any(|words| told.contains(words));
+    let says_engine = engine.iter().any(|words| captures.contains(words));
     it.holds(beyond || says_engine == decided, &format!("the load engine decided: {decided}"));
-    it.holds(beyond || told.contains("lower bound") == decided, "a lower bound");
-    if let Some(used) = form("the system used {N} % of its processors").captures(told).filter(|_| !beyond) {
+    it.holds(beyond || captures.contains("lower bound") == decided, "a lower bound");
+    if let Some(used) = form("the system used {N} % of its processors").captures(captures).filter(|_| !beyond)
+    {
         let share = peak.server.as_ref().map(|server| server.cpu_share * 100.0);
         let all = peak.machine.as_ref().map_or(1, |machine| machine.cpus.len()) as f64;
         let share = share.map(|share| if system.cpus.is_empty() { share / all } else { share });
@@ -696,51 +709,51 @@ fn of_system(it: &mut Reader<'_>, title: &str, told: &str) {
         "processor was used up",
         "nothing was used up, and more clients",
     ];
-    let causes: Vec<usize> = (0..cause.len()).filter(|at| told.contains(cause[*at])).collect();
+    let causes: Vec<usize> = (0..cause.len()).filter(|at| captures.contains(cause[*at])).collect();
     it.holds(!causes.is_empty(), "a cause is named");
     if let [one] = causes[..] {
         it.fact(&format!("what held back {title}"), one as f64);
     }
 }
 
-fn users_of_the_leader(it: &mut Reader<'_>, told: &Captures<'_>) {
-    it.holds(told.get(3).is_some() == it.result.machine.same_host, "this machine");
+fn users_of_the_leader(it: &mut Reader<'_>, captures: &Captures<'_>) {
+    it.holds(captures.get(3).is_some() == it.result.machine.same_host, "this machine");
     let once = it.mixes().all(|mix| mix.run <= 1);
-    it.holds(told.get(5).is_some() == once, "one run");
+    it.holds(captures.get(5).is_some() == once, "one run");
     let Some(leader) = it.first() else { return it.holds(false, "a leader") };
     let peak = it.peak(&leader).expect("the leader has a peak");
     let disturbed = other_work(peak).is_some_and(|cpus| cpus >= 0.1);
-    it.holds(told.get(4).is_some() == disturbed, "other work");
+    it.holds(captures.get(4).is_some() == disturbed, "other work");
     let bound = engine_decided(it.system(&leader), peak) || disturbed;
-    it.holds((&told[1] == "At least") == bound, "a lower bound");
-    let people = number(&told[2]).0;
+    it.holds((&captures[1] == "At least") == bound, "a lower bound");
+    let people = number(&captures[2]).0;
     it.facts.add("users".to_owned(), people, 0.0, &it.sentence.clone());
 }
 
-fn carries(it: &mut Reader<'_>, told: &Captures<'_>) {
-    it.holds(it.first().as_deref() == Some(&told[2]), "the leader");
-    let load = number(&told[4]).0 as u64;
-    let mix = at(it.system(&told[2]), load);
+fn carries(it: &mut Reader<'_>, captures: &Captures<'_>) {
+    it.holds(it.first().as_deref() == Some(&captures[2]), "the leader");
+    let load = number(&captures[4]).0 as u64;
+    let mix = at(it.system(&captures[2]), load);
     let rate = mix.map(|mix| mix.requests_per_second);
-    it.figure(&format!("rate with {load} clients"), &told[2], &told[3], rate);
-    let people = users(rate.unwrap_or(0.0), number(&told[1]).0);
+    it.figure(&format!("rate with {load} clients"), &captures[2], &captures[3], rate);
+    let people = users(rate.unwrap_or(0.0), number(&captures[1]).0);
     // Rounded down to two digits.
-    let said = touchstone_lab::figures::people_estimate(people);
+    let estimate = touchstone_lab::figures::people_estimate(people);
     let sentence = it.sentence.clone();
-    it.facts.add("users".to_owned(), number(&said).0, 0.0, &sentence);
-    let is_peak = it.peak(&told[2]).is_some_and(|peak| peak.clients == load);
-    let says_useful = told[5].starts_with("the useful peak");
+    it.facts.add("users".to_owned(), number(&estimate).0, 0.0, &sentence);
+    let is_peak = it.peak(&captures[2]).is_some_and(|peak| peak.clients == load);
+    let says_useful = captures[5].starts_with("the useful peak");
     it.holds(is_peak || says_useful, "the peak or the useful peak");
-    it.holds(told[5].contains("which is the peak") == (is_peak && says_useful), "which is the peak");
+    it.holds(captures[5].contains("which is the peak") == (is_peak && says_useful), "which is the peak");
     if says_useful {
-        it.figure("useful clients", &told[2], &told[4], Some(load as f64));
+        it.figure("useful clients", &captures[2], &captures[4], Some(load as f64));
     }
 }
 
 /// Who is ahead of whom, and by how much.
-fn standing(it: &mut Reader<'_>, told: &Captures<'_>) {
+fn standing(it: &mut Reader<'_>, captures: &Captures<'_>) {
     let sentence = it.sentence.clone();
-    let _ = told;
+    let _ = captures;
     let by_time =
         sentence.contains("for the same processor time") || sentence.contains("difference in processor time");
     let figure = if by_time { "processor time" } else { "rate" };
@@ -756,26 +769,26 @@ fn standing(it: &mut Reader<'_>, told: &Captures<'_>) {
     let ratio = |it: &Reader<'_>, other: &str| Some(value(it.peak(&first)?)? / value(it.peak(other)?)?);
     let ahead = sentence.find("is ahead: ");
     let seems = sentence.find("seems to be ahead");
-    let level = form("[Bb]etween {S} and (.+) no difference in")
-        .captures(&sentence)
-        .map(|told| (told[1].to_owned(), told[2].to_owned(), told.get(0).map_or(0, |it| it.start())));
+    let level = form("[Bb]etween {S} and (.+) no difference in").captures(&sentence).map(|captures| {
+        (captures[1].to_owned(), captures[2].to_owned(), captures.get(0).map_or(0, |it| it.start()))
+    });
     let part = form("{N} times {S}(?: \\(over all loads {N}, 95 %: {N} to {N}, {N} pairs of {N} runs\\))?");
     let mut others: Vec<String> = Vec::new();
-    for told in part.captures_iter(&sentence) {
-        let at_place = told.get(0).map_or(0, |it| it.start());
-        let other = told[2].to_owned();
+    for captures in part.captures_iter(&sentence) {
+        let at_place = captures.get(0).map_or(0, |it| it.start());
+        let other = captures[2].to_owned();
         if whole {
             let times = ratio(it, &other);
-            it.figure(&format!("times {other} by {figure}"), &first, &told[1], times);
+            it.figure(&format!("times {other} by {figure}"), &first, &captures[1], times);
         }
-        it.holds(number(&told[1]).0 >= 1.0, "ahead by more than nothing");
+        it.holds(number(&captures[1]).0 >= 1.0, "ahead by more than nothing");
         let is_ahead =
             ahead.is_some_and(|start| start < at_place) && seems.is_none_or(|seems| at_place < seems);
         it.holds(
-            is_ahead == told.get(3).is_some(),
+            is_ahead == captures.get(3).is_some(),
             "an interval where a difference is claimed, and only there",
         );
-        if let (Some(estimate), Some(low), Some(high)) = (told.get(3), told.get(4), told.get(5)) {
+        if let (Some(estimate), Some(low), Some(high)) = (captures.get(3), captures.get(4), captures.get(5)) {
             let (estimate, low, high) =
                 (number(estimate.as_str()), number(low.as_str()), number(high.as_str()));
             it.holds(low.0 > 1.0 && low.0 <= estimate.0 && estimate.0 <= high.0, "the interval shows it");
@@ -793,7 +806,7 @@ fn standing(it: &mut Reader<'_>, told: &Captures<'_>) {
                     "the comparison shows it",
                 );
             }
-            it.holds(number(&told[7]).0 >= 2.0, "of several runs");
+            it.holds(number(&captures[7]).0 >= 2.0, "of several runs");
         }
         others.push(other);
     }
@@ -808,7 +821,7 @@ fn standing(it: &mut Reader<'_>, told: &Captures<'_>) {
     if seems.is_some() {
         let runs = form("\\(indicative, from (one run|{N} runs)\\)")
             .captures(&sentence)
-            .map(|told| told.get(2).map_or(1.0, |told| number(told.as_str()).0));
+            .map(|captures| captures.get(2).map_or(1.0, |captures| number(captures.as_str()).0));
         it.holds(runs.is_some(), "from how many runs");
     }
     let bounds = sentence.contains("set some of these rates");
@@ -827,10 +840,10 @@ fn standing(it: &mut Reader<'_>, told: &Captures<'_>) {
 }
 
 /// The best of each curve of a drawing.
-fn best_of_curves(it: &mut Reader<'_>, told: &Captures<'_>) {
-    let of = |mix: &MixResult| -> Option<f64> {
+fn best_of_curves(it: &mut Reader<'_>, captures: &Captures<'_>) {
+    let figure_of = |mix: &MixResult| -> Option<f64> {
         let server = mix.server.as_ref();
-        match &told[2] {
+        match &captures[2] {
             "requests/s" => Some(mix.requests_per_second),
             "Mbit/s" => Some(mix.megabits_per_second),
             "µs of the server’s CPU" => server.map(|server| server.cpu_us_per_request),
@@ -841,14 +854,14 @@ fn best_of_curves(it: &mut Reader<'_>, told: &Captures<'_>) {
         }
     };
     let part = form("{S}: {N} with {C}");
-    let what = format!("{} {}", &told[1], &told[2]);
-    for named in part.captures_iter(&told[3]) {
+    let what = format!("{} {}", &captures[1], &captures[2]);
+    for named in part.captures_iter(&captures[3]) {
         let clients = number(&named[3]).0 as u64;
         let system = it.system(&named[1]);
-        let value = at(system, clients).and_then(of);
+        let value = at(system, clients).and_then(figure_of);
         it.figure(&what, &named[1], &named[2], value);
-        let all = loads(system).iter().filter_map(|runs| of(median(runs))).collect::<Vec<_>>();
-        let best = if &told[1] == "Highest" {
+        let all = loads(system).iter().filter_map(|runs| figure_of(median(runs))).collect::<Vec<_>>();
+        let best = if &captures[1] == "Highest" {
             all.iter().copied().fold(0.0, f64::max)
         } else {
             all.iter().copied().fold(f64::MAX, f64::min)
@@ -860,21 +873,21 @@ fn best_of_curves(it: &mut Reader<'_>, told: &Captures<'_>) {
     }
 }
 
-fn medians(it: &mut Reader<'_>, told: &Captures<'_>) {
+fn medians(it: &mut Reader<'_>, captures: &Captures<'_>) {
     let heading = it.heading.clone();
     let system = it.system(&heading);
-    let mut last = number(&told[3]).0 as u64;
+    let mut last = number(&captures[3]).0 as u64;
     let p50 = |clients: u64| at(system, clients).map(|mix| mix.latency.p50_us);
-    it.time(&format!("p50 with {last} clients"), &heading, (&told[1], &told[2]), p50(last));
-    if let (Some(time), Some(unit), Some(clients)) = (told.get(4), told.get(5), told.get(6)) {
+    it.time(&format!("p50 with {last} clients"), &heading, (&captures[1], &captures[2]), p50(last));
+    if let (Some(time), Some(unit), Some(clients)) = (captures.get(4), captures.get(5), captures.get(6)) {
         last = number(clients.as_str()).0 as u64;
         it.time(&format!("p50 with {last} clients"), &heading, (time.as_str(), unit.as_str()), p50(last));
     }
     let p99 = at(system, last).map(|mix| mix.latency.p99_us);
-    it.time(&format!("p99 with {last} clients"), &heading, (&told[7], &told[8]), p99);
+    it.time(&format!("p99 with {last} clients"), &heading, (&captures[7], &captures[8]), p99);
 }
 
-fn stall(it: &mut Reader<'_>, told: &Captures<'_>) {
+fn stall(it: &mut Reader<'_>, captures: &Captures<'_>) {
     let all = it.result.systems.iter().filter_map(|system| Some((system, peak(system)?)));
     let unusual = all.filter(|(_, mix)| mix.latency.max_us > 5.0 * mix.latency.p99_us);
     let Some((system, mix)) =
@@ -883,16 +896,19 @@ fn stall(it: &mut Reader<'_>, told: &Captures<'_>) {
         return it.holds(false, "an answer took longer than the others");
     };
     let title = system.title.clone();
-    it.holds(told.get(1).is_none_or(|told| told.as_str() == title), "the system of the longest answer");
-    it.time("longest at the peak", &title, (&told[2], &told[3]), Some(mix.latency.max_us));
-    it.clients_of_the_peak(&title, &told[4]);
+    it.holds(
+        captures.get(1).is_none_or(|captures| captures.as_str() == title),
+        "the system of the longest answer",
+    );
+    it.time("longest at the peak", &title, (&captures[2], &captures[3]), Some(mix.latency.max_us));
+    it.clients_of_the_peak(&title, &captures[4]);
     it.figure(
         "arrivals in the stall",
         &title,
-        &told[5],
+        &captures[5],
         Some(mix.requests_per_second * mix.latency.max_us / 1e6),
     );
-    it.time("mean wait of the stall", &title, (&told[6], &told[7]), Some(mix.latency.max_us / 2.0));
+    it.time("mean wait of the stall", &title, (&captures[6], &captures[7]), Some(mix.latency.max_us / 2.0));
 }
 
 /// "In 3 of 12 runs ...": the runs, and that the load engine decided in this many.
@@ -912,7 +928,7 @@ fn runs_of_a_rule(it: &mut Reader<'_>, some: &str, all: &str) {
             .sum();
         let named: f64 = form("[Ii]n {N} of [0-9,]+ runs the load engine")
             .captures_iter(&it.sentence.clone())
-            .map(|told| number(&told[1]).0)
+            .map(|captures| number(&captures[1]).0)
             .sum();
         it.holds(named == decided as f64, &format!("the load engine decided {decided} rates"));
     }
@@ -924,7 +940,7 @@ fn runs_of_loads(system: &SystemResult) -> Vec<usize> {
 }
 
 /// What breaks and what to change follow from one cause.
-fn remedy(it: &mut Reader<'_>, told: &Captures<'_>) {
+fn remedy(it: &mut Reader<'_>, captures: &Captures<'_>) {
     let causes = [
         ("Twice the processors", 0.0),
         ("The server’s processors", 0.0),
@@ -940,7 +956,7 @@ fn remedy(it: &mut Reader<'_>, told: &Captures<'_>) {
         ("Locks, or something", 5.0),
     ];
     let text =
-        told.get(0).map_or("", |_| it.sentence.split_once(": ").map_or("", |(_, text)| text)).to_owned();
+        captures.get(0).map_or("", |_| it.sentence.split_once(": ").map_or("", |(_, text)| text)).to_owned();
     if let Some((_, cause)) = causes.iter().find(|(words, _)| text.starts_with(words))
         && let Some(leader) = it.first()
     {

@@ -91,9 +91,9 @@ fn peak_row(reader: &mut Reader<'_>, _: &str, cells: &[String]) {
 fn bottleneck_row(reader: &mut Reader<'_>, _: &str, cells: &[String]) {
     let engine = ["generator", "engine-disturbed"].contains(&cells[1].as_str());
     let words = ["The load engine was at its own limit", "The load engine was disturbed"];
-    let told = words.iter().any(|words| cells[2].starts_with(words));
+    let is_named = words.iter().any(|words| cells[2].starts_with(words));
     let beyond = cells[2].starts_with("Beyond the peak");
-    reader.holds(beyond || engine == told, "the verdict and its sentence");
+    reader.holds(beyond || engine == is_named, "the verdict and its sentence");
     let used_up = cells[2].starts_with("The system’s processors were used up");
     reader.holds(beyond || (cells[1] == "server-cpu") == used_up, "the verdict and its sentence");
 }
@@ -170,13 +170,13 @@ pub(super) fn read_other_forms(reader: &mut Reader<'_>) {
         if useful != "none" {
             let own = loads(super::figures::system(result, title));
             let rates: Vec<f64> = own.iter().map(|runs| median(runs).requests_per_second).collect();
-            let told = number(useful);
+            let stated = number(useful);
             reader.holds(
-                rates.iter().any(|rate| (rate - told.0).abs() <= told.1),
+                rates.iter().any(|rate| (rate - stated.0).abs() <= stated.1),
                 "the useful rate is a load's",
             );
             let sentence = format!("Markdown: {}", cells.join(" | "));
-            reader.facts.add(format!("useful rate of {title}"), told.0, told.1, &sentence);
+            reader.facts.add(format!("useful rate of {title}"), stated.0, stated.1, &sentence);
         }
     }
     for (suite, name, message) in forms::failures_of_junit(result) {
@@ -189,8 +189,9 @@ pub(super) fn read_other_forms(reader: &mut Reader<'_>) {
             );
             continue;
         }
-        let of = |mix: &&MixResult| name == mix.name || name == format!("{}, run {}", mix.name, mix.run);
-        let mix = super::figures::system(result, &suite).mixes.iter().find(of);
+        let has_name =
+            |mix: &&MixResult| name == mix.name || name == format!("{}, run {}", mix.name, mix.run);
+        let mix = super::figures::system(result, &suite).mixes.iter().find(has_name);
         let failed = mix.is_some_and(|mix| {
             let share = mix.errors.total() as f64 / (mix.errors.total() + mix.requests).max(1) as f64;
             !mix.complete || mix.requests == 0 || share > 0.001

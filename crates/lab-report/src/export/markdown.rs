@@ -135,38 +135,38 @@ fn interval(figure: &RunsFigure) -> String {
 
 fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     let machine = &result.machine;
-    let of = |name: &str, value: &str| format!("| {name} | {} |", cell(value));
+    let row = |name: &str, value: &str| format!("| {name} | {} |", cell(value));
     writeln!(text, "| what | value |\n|---|---|")?;
-    writeln!(text, "{}", of("suite", &format!("{}: {}", result.suite.name, result.suite.title)))?;
+    writeln!(text, "{}", row("suite", &format!("{}: {}", result.suite.name, result.suite.title)))?;
     let form = if result.suite.quick { "the short form" } else { "the whole form" };
     let runs =
         if result.method.runs == 1 { "once".to_owned() } else { format!("{} times", result.method.runs) };
-    writeln!(text, "{}", of("form", &format!("{form}, each mix run {runs}")))?;
-    writeln!(text, "{}", of("when", &format!("{} to {}", result.started_at, result.finished_at)))?;
+    writeln!(text, "{}", row("form", &format!("{form}, each mix run {runs}")))?;
+    writeln!(text, "{}", row("when", &format!("{} to {}", result.started_at, result.finished_at)))?;
     let processors = format!("{}, {} processors", machine.cpu_model, machine.cpus);
-    writeln!(text, "{}", of("processors", &processors))?;
+    writeln!(text, "{}", row("processors", &processors))?;
     let memory = format!("{:.1} GiB", machine.memory_bytes as f64 / f64::from(1u32 << 30));
-    writeln!(text, "{}", of("memory", &memory))?;
-    writeln!(text, "{}", of("system", &format!("{}, kernel {}", machine.os, machine.kernel)))?;
+    writeln!(text, "{}", row("memory", &memory))?;
+    writeln!(text, "{}", row("system", &format!("{}, kernel {}", machine.os, machine.kernel)))?;
     let same = if machine.same_host { "on the same machine" } else { "on a machine of its own" };
     writeln!(
         text,
         "{}",
-        of("load engine", &format!("{} {}, {same}", result.tool.name, result.tool.version))
+        row("load engine", &format!("{} {}, {same}", result.tool.name, result.tool.version))
     )?;
-    writeln!(text, "{}", of("network cards", &hardware::network_cards(machine)))?;
-    writeln!(text, "{}", of("disks", &hardware::disks(machine)))?;
-    writeln!(text, "{}", of("switch", &hardware::switch(&result.disclosure, machine)))?;
-    writeln!(text, "{}", of("sponsor", &hardware::sponsor(&result.disclosure)))?;
+    writeln!(text, "{}", row("network cards", &hardware::network_cards(machine)))?;
+    writeln!(text, "{}", row("disks", &hardware::disks(machine)))?;
+    writeln!(text, "{}", row("switch", &hardware::switch(&result.disclosure, machine)))?;
+    writeln!(text, "{}", row("sponsor", &hardware::sponsor(&result.disclosure)))?;
     for note in &result.disclosure.notes {
-        writeln!(text, "{}", of("note", note))?;
+        writeln!(text, "{}", row("note", note))?;
     }
     // The arguments without the paths of the machine on which it was run.
     let words: Vec<String> =
         result.command_line.iter().enumerate().map(|(index, word)| own_word(index, word)).collect();
-    writeln!(text, "{}", of("command", &format!("`{}`", words.join(" "))))?;
+    writeln!(text, "{}", row("command", &format!("`{}`", words.join(" "))))?;
     for warning in warnings::each_once(&result.warnings) {
-        writeln!(text, "{}", of("warning", &warning))?;
+        writeln!(text, "{}", row("warning", &warning))?;
     }
     Ok(())
 }

@@ -277,7 +277,7 @@ mod tests {
             .filter(|table| table.columns.len() == 4)
         {
             for row in &table.rows {
-                let number = |index: usize| reference::Printed::parse(&row[index]).unwrap();
+                let number = |index: usize| reference::PrintedNumber::parse(&row[index]).unwrap();
                 let (clients, rate, latency, megabits) = (number(0), number(1), number(3), number(4));
                 let connections = rate.value * 900.0;
                 let run = WebStone {

@@ -257,8 +257,8 @@ mod tests {
         let row = advice.iter().find(|it| it.change.contains("80 %")).unwrap();
         assert!((row.rate.unwrap() / 40_000.0 - 24.0 / 20.8).abs() < 1e-9, "{row:?}");
         assert!(row.gives.contains("as touchstone does here"), "{row:?}");
-        let told = advice_of(Assumptions { accelerator_us: Some(2.4), ..Assumptions::default() }, "nginx");
-        let row = told.iter().find(|it| it.change.contains("95 %")).unwrap();
+        let advice = advice_of(Assumptions { accelerator_us: Some(2.4), ..Assumptions::default() }, "nginx");
+        let row = advice.iter().find(|it| it.change.contains("95 %")).unwrap();
         assert!((row.rate.unwrap() / 40_000.0 - 24.0 / 3.6).abs() < 1e-9, "{row:?}");
         let own = advice_of(Assumptions::default(), "touchstone");
         let row = own.iter().find(|it| it.change.contains("50 %")).unwrap();

@@ -150,9 +150,14 @@ fn stations(system: &SystemResult, mixes: &[&MixResult]) -> Vec<Station> {
     demand.map(station).into_iter().collect()
 }
 
-fn measured(mixes: &[&MixResult]) -> Vec<mva::Measured> {
+fn measured(mixes: &[&MixResult]) -> Vec<mva::LoadPoint> {
     let clients = |mix: &MixResult| u32::try_from(mix.clients).unwrap_or(u32::MAX);
-    mixes.iter().map(|mix| (clients(mix), mix.requests_per_second, mix.latency.mean_us / 1e6)).collect()
+    let load_point = |mix: &&MixResult| mva::LoadPoint {
+        clients: clients(mix),
+        rate: mix.requests_per_second,
+        response_s: mix.latency.mean_us / 1e6,
+    };
+    mixes.iter().map(load_point).collect()
 }
 
 #[cfg(test)]

@@ -103,27 +103,35 @@ impl Model {
     }
 }
 
-/// A measured load: clients, requests a second, mean response time in seconds.
-pub type Measured = (u32, f64, f64);
+/// A measured load.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadPoint {
+    /// Clients.
+    pub clients: u32,
+    /// Requests a second.
+    pub rate: f64,
+    /// Mean response time, seconds.
+    pub response_s: f64,
+}
 
 /// The model of the measured loads: the stations' demands are from the monitor (utilisation / rate), the
 /// delay from the lightest load, where requests hardly queue.
-pub fn solve(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome {
+pub fn solve(stations: &[Station], think_s: f64, measured: &[LoadPoint]) -> Outcome {
     let mut reasons = Vec::new();
     let demand: f64 = stations.iter().map(|station| station.demand_s).sum();
     if stations.is_empty() || demand <= 0.0 || !demand.is_finite() {
         reasons.push("what a request needs of the server\u{2019}s processors was not measured".to_owned());
     }
-    let lightest = measured.iter().min_by_key(|(clients, _, _)| *clients);
+    let lightest = measured.iter().min_by_key(|load| load.clients);
     match lightest {
         None => reasons.push("nothing was measured".to_owned()),
-        Some((clients, _, _)) if *clients > 2 => reasons.push(format!(
+        Some(LoadPoint { clients, .. }) if *clients > 2 => reasons.push(format!(
             "the delay outside of the server is not identified: the lightest load was {clients} clients; \
              measure with 1"
         )),
         Some(_) => {}
     }
-    let (Some((_, _, response_s)), true) = (lightest, reasons.is_empty()) else {
+    let (Some(LoadPoint { response_s, .. }), true) = (lightest, reasons.is_empty()) else {
         return Outcome::NotIdentified { reasons };
     };
     let delay_s = (response_s - demand).max(0.0);
@@ -140,14 +148,14 @@ pub fn solve(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outco
     Outcome::Identified(Model { stations: stations.to_vec(), delay_s, think_s, error })
 }
 
-fn error(stations: &[Station], delay_s: f64, think_s: f64, measured: &[Measured]) -> f64 {
-    let most = measured.iter().map(|(clients, _, _)| *clients).max().unwrap_or(0);
+fn error(stations: &[Station], delay_s: f64, think_s: f64, measured: &[LoadPoint]) -> f64 {
+    let most = measured.iter().map(|load| load.clients).max().unwrap_or(0);
     let points = curve(stations, delay_s, think_s, most);
     let differences: Vec<f64> = measured
         .iter()
-        .filter_map(|(clients, rate, _)| {
-            let model = points.get((*clients).checked_sub(1)? as usize)?;
-            Some((model.rate / rate - 1.0).abs())
+        .filter_map(|load| {
+            let model = points.get(load.clients.checked_sub(1)? as usize)?;
+            Some((model.rate / load.rate - 1.0).abs())
         })
         .collect();
     differences.iter().sum::<f64>() / differences.len() as f64
@@ -201,16 +209,17 @@ mod tests {
     #[test]
     fn a_model_is_believed_only_where_it_fits() {
         let stations = [station(0.001)];
-        let measured: Vec<Measured> = curve(&stations, 0.002, 0.0, 32)
+        let measured: Vec<LoadPoint> = curve(&stations, 0.002, 0.0, 32)
             .iter()
             .filter(|point| point.clients.is_power_of_two())
-            .map(|point| (point.clients, point.rate, point.response_s))
+            .map(|point| LoadPoint { clients: point.clients, rate: point.rate, response_s: point.response_s })
             .collect();
         let Outcome::Identified(model) = solve(&stations, 0.0, &measured) else { panic!() };
         assert!((model.delay_s - 0.002).abs() < 1e-12 && model.error < 1e-9);
-        assert!((model.rate(32).unwrap() / measured[5].1 - 1.0).abs() < 1e-9);
+        assert!((model.rate(32).unwrap() / measured[5].rate - 1.0).abs() < 1e-9);
         // A lock without effect on processor time: the rate remains 300.
-        let locked: Vec<Measured> = measured.iter().map(|(n, rate, r)| (*n, rate.min(300.0), *r)).collect();
+        let locked: Vec<LoadPoint> =
+            measured.iter().map(|load| LoadPoint { rate: load.rate.min(300.0), ..*load }).collect();
         let Outcome::NotIdentified { reasons } = solve(&stations, 0.0, &locked) else { panic!() };
         assert!(reasons[0].contains("differ from those measured"), "{reasons:?}");
         let Outcome::NotIdentified { reasons } = solve(&stations, 0.0, &measured[3..]) else { panic!() };

@@ -206,7 +206,7 @@ mod tests {
     fn webstone(table: &str) -> Vec<(f64, f64)> {
         let table =
             touchstone_lab::reference::report("fasttrack-1996").unwrap().table(table).unwrap().clone();
-        let number = |cell: &str| touchstone_lab::reference::Printed::parse(cell).unwrap().value;
+        let number = |cell: &str| touchstone_lab::reference::PrintedNumber::parse(cell).unwrap().value;
         table.rows.iter().map(|row| (number(&row[0]), number(&row[1]))).collect()
     }
 

@@ -43,8 +43,9 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
                 number::rate(pair.accelerated.requests_per_second),
             ];
             let title = words::line(&acceleration.accelerated.title, CELL_LIMIT);
-            let of = pair.interface.map(|interface| format!(", {}", words::line(interface, CELL_LIMIT)));
-            rows.push(Row::new(title + &of.unwrap_or_default(), cells).strong(true));
+            let interface_words =
+                pair.interface.map(|interface| format!(", {}", words::line(interface, CELL_LIMIT)));
+            rows.push(Row::new(title + &interface_words.unwrap_or_default(), cells).strong(true));
         }
     }
     for reported in acceleration::reported(&view.result.suite.name) {
@@ -69,12 +70,12 @@ fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
         // The requests that reach the origin are in the order of the accelerated mixes; of several runs the
         // one that represents the mix is shown.
         let accelerated = acceleration.accelerated;
-        let told = |mix: &MixResult| {
+        let is_shown = |mix: &MixResult| {
             let own = view.systems.iter().filter(|system| std::ptr::eq(system.system, accelerated));
             own.flat_map(|system| &system.mixes).any(|shown| std::ptr::eq(*shown, mix))
         };
         for (left, mix) in
-            acceleration.origin.mixes.iter().zip(&accelerated.mixes).filter(|(_, mix)| told(mix))
+            acceleration.origin.mixes.iter().zip(&accelerated.mixes).filter(|(_, mix)| is_shown(mix))
         {
             let same = |other: &&MixResult| other.name == mix.name && other.interface == mix.interface;
             let alone = acceleration.alone.and_then(|alone| alone.mixes.iter().find(same));
@@ -87,9 +88,10 @@ fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
             ];
             let title = words::line(&acceleration.origin.title, CELL_LIMIT);
             let interface = touchstone_lab::series::interface(view.result, &mix.interface);
-            let of = interface.map(|interface| format!(", {}", words::line(&interface.title, CELL_LIMIT)));
+            let interface_words =
+                interface.map(|interface| format!(", {}", words::line(&interface.title, CELL_LIMIT)));
             rows.push(Row::new(
-                format!("{title}{}, {}", of.unwrap_or_default(), words::clients(left.clients)),
+                format!("{title}{}, {}", interface_words.unwrap_or_default(), words::clients(left.clients)),
                 cells,
             ));
         }

@@ -104,8 +104,8 @@ fn the_checker_finds_what_is_wrong() {
                  <p style=\"color:#777;background:#888\">Words that none reads</p></main></body></html>";
     let rules = |all: &str, look: Viewport| -> Vec<String> {
         let found = browser::run(program, directory.path(), wrong, &[&axe, all, RUN], look);
-        let told = found["told"].as_array().expect("a list");
-        told.iter().filter_map(|it| it["rule"].as_str()).map(str::to_owned).collect()
+        let broken_rules = found["told"].as_array().expect("a list");
+        broken_rules.iter().filter_map(|it| it["rule"].as_str()).map(str::to_owned).collect()
     };
     let light = rules(ALL, LOOKS[0]);
     for rule in ["image-alt", "html-has-lang", "color-contrast"] {

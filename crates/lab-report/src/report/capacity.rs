@@ -172,8 +172,8 @@ fn people(plans: &[(&str, &Plan)]) -> Table {
 fn speedups(view: &View) -> Table {
     let row = |row: &SpeedupRow| {
         let interface = touchstone_lab::series::interface(view.result, &row.interface);
-        let of = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
-        let title = format!("{}{}", view.system_label(&row.system), of.unwrap_or_default());
+        let interface_words = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
+        let title = format!("{}{}", view.system_label(&row.system), interface_words.unwrap_or_default());
         Row::new(
             title,
             vec![
@@ -204,9 +204,9 @@ fn speedups(view: &View) -> Table {
 fn memory_sizes(view: &View) -> Table {
     let row = |row: &memory::Row<'_>| {
         let interface = touchstone_lab::series::interface(view.result, &row.interface);
-        let of = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
+        let interface_words = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
         Row::new(
-            format!("{}{}", view.system_label(&row.system.name), of.unwrap_or_default()),
+            format!("{}{}", view.system_label(&row.system.name), interface_words.unwrap_or_default()),
             vec![
                 row.base_size.to_string(),
                 number::rate(row.base_peak.requests_per_second.median),

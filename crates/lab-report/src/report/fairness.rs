@@ -103,7 +103,7 @@ fn mean_requests(peak: &MixResult) -> f64 {
 
 /// The busiest client against the quietest, in a sentence.
 fn evenness(peaks: &[(&SystemView, &MixResult)]) -> String {
-    let told: Vec<String> = peaks
+    let parts: Vec<String> = peaks
         .iter()
         .filter(|(_, peak)| peak.client_rows.len() > 1)
         .filter_map(|(system, peak)| {
@@ -117,10 +117,10 @@ fn evenness(peaks: &[(&SystemView, &MixResult)]) -> String {
             Some(format!("{}: {times} ({})", system.label, words::load(peak)))
         })
         .collect();
-    if told.is_empty() {
+    if parts.is_empty() {
         return String::new();
     }
-    format!("The requests of the busiest client against those of the quietest \u{2013} {}.", told.join("; "))
+    format!("The requests of the busiest client against those of the quietest \u{2013} {}.", parts.join("; "))
 }
 
 /// The paper, pixels.

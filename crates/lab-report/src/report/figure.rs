@@ -162,7 +162,7 @@ impl Measure<'_> {
 
     /// The best value of every curve, in a sentence; of many curves those of the first and the last.
     fn description(&self, view: &View, series: &[Series]) -> String {
-        let mut told: Vec<(f64, String)> = series
+        let mut best_values: Vec<(f64, String)> = series
             .iter()
             .filter_map(|series| {
                 let measured = series.points.iter().filter_map(|point| Some((point.across, point.value?)));
@@ -179,16 +179,16 @@ impl Measure<'_> {
             })
             .collect();
         let best = if self.best == Best::Highest { "Highest" } else { "Lowest" };
-        if told.len() > TOLD_MAX {
-            told.sort_by(|left, right| right.0.total_cmp(&left.0));
-            let (first, last) = (&told[0].1, &told[told.len() - 1].1);
+        if best_values.len() > TOLD_MAX {
+            best_values.sort_by(|left, right| right.0.total_cmp(&left.0));
+            let (first, last) = (&best_values[0].1, &best_values[best_values.len() - 1].1);
             return format!("{best} of each curve, in {}, from {first} to {last}.", self.unit);
         }
-        let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
-        if told.is_empty() {
+        let best_values: Vec<String> = best_values.into_iter().map(|(_, text)| text).collect();
+        if best_values.is_empty() {
             String::new()
         } else {
-            format!("{best}, in {} \u{2013} {}.", self.unit, told.join("; "))
+            format!("{best}, in {} \u{2013} {}.", self.unit, best_values.join("; "))
         }
     }
 

@@ -146,17 +146,20 @@ fn point(
 
 /// The message of a system's curves, in a sentence.
 fn growth(system: &SystemView) -> String {
-    let told = |mix: &MixResult| format!("{} with {}", number::latency(mix.latency.p50_us), words::load(mix));
+    let median_words =
+        |mix: &MixResult| format!("{} with {}", number::latency(mix.latency.p50_us), words::load(mix));
     match (system.mixes.first(), system.mixes.last()) {
         (Some(first), Some(last)) if first.load() != last.load() => {
             format!(
                 "Median {}, {}; p99 there {}.",
-                told(first),
-                told(last),
+                median_words(first),
+                median_words(last),
                 number::latency(last.latency.p99_us)
             )
         }
-        (Some(only), _) => format!("Median {}; p99 {}.", told(only), number::latency(only.latency.p99_us)),
+        (Some(only), _) => {
+            format!("Median {}; p99 {}.", median_words(only), number::latency(only.latency.p99_us))
+        }
         _ => String::new(),
     }
 }
@@ -211,7 +214,7 @@ fn at_the_peak(view: &View) -> Figure {
             },
             if axis.is_logarithmic() { ", and the latencies are spaced by powers of ten" } else { "" },
             tails(&peaks),
-            stall(&peaks, view).map(|told| format!(" {told}")).unwrap_or_default(),
+            stall(&peaks, view).map(|sentence| format!(" {sentence}")).unwrap_or_default(),
         ),
         drawing: drawing(chart, Canvas::WIDE),
         tables: vec![peak_table(view, &peaks)],
@@ -296,13 +299,13 @@ fn place_of_largest(latency: &LatencyRecord) -> f64 {
 fn tails(peaks: &[(&SystemView, &MixResult)]) -> String {
     // The table has the figures of very many.
     let peaks: &[(&SystemView, &MixResult)] = if peaks.len() > CURVES_MAX { &[] } else { peaks };
-    let told: Vec<String> = peaks
+    let parts: Vec<String> = peaks
         .iter()
         .map(|(system, peak)| {
             format!("{}: {} with {}", system.label, number::latency(peak.latency.p99_us), words::load(peak))
         })
         .collect();
-    if told.is_empty() { String::new() } else { format!("99 % came within \u{2013} {}.", told.join("; ")) }
+    if parts.is_empty() { String::new() } else { format!("99 % came within \u{2013} {}.", parts.join("; ")) }
 }
 
 fn peak_table(view: &View, peaks: &[(&SystemView, &MixResult)]) -> Table {

@@ -65,13 +65,13 @@ fn table(source: &Source) -> Table {
         Row::new(rule.rule, vec![outcome.to_owned(), words::line(&rule.finding, FINDING_LIMIT)])
             .strong(rule.outcome != Outcome::Held)
     };
-    let of = if source.label.is_empty() {
+    let label_words = if source.label.is_empty() {
         String::new()
     } else {
         format!(" of {}", words::line(&source.label, 80))
     };
     Table::new(
-        format!("The run rules{of}: {}", source.assessment.class.name()),
+        format!("The run rules{label_words}: {}", source.assessment.class.name()),
         &["Rule", "Outcome", "What was found"],
         source.assessment.rules.iter().map(row).collect(),
     )

@@ -99,13 +99,13 @@ fn group(view: &View, interface: &InterfaceRecord, rows: &[SpiceRow]) -> Markup 
 }
 
 fn cells(view: &View, row: &SpiceRow) -> [String; 8] {
-    let of = |efficiency: Option<&SpiceEfficiency>| {
-        efficiency.map_or([String::new(), String::new()], |of| {
-            [number::percent(of.request_efficiency), number::percent(of.latency_efficiency)]
+    let percentages = |efficiency: Option<&SpiceEfficiency>| {
+        efficiency.map_or([String::new(), String::new()], |percentages| {
+            [number::percent(percentages.request_efficiency), number::percent(percentages.latency_efficiency)]
         })
     };
-    let [own_rate, own_latency] = of(row.at_own_peak.as_ref());
-    let [equal_rate, equal_latency] = of(row.at_equal_load.as_ref());
+    let [own_rate, own_latency] = percentages(row.at_own_peak.as_ref());
+    let [equal_rate, equal_latency] = percentages(row.at_equal_load.as_ref());
     [
         number::rate(row.requests_per_second),
         number::milliseconds(row.latency_us),

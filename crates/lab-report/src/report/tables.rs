@@ -277,9 +277,9 @@ fn errors_table(view: &View) -> Table {
             rows: system.runs.iter().map(|runs| errors_row(runs)).collect(),
         })
         .collect();
-    let of = if view.most_runs() > 1 { " of all runs" } else { "" };
+    let runs_words = if view.most_runs() > 1 { " of all runs" } else { "" };
     Table {
-        caption: format!("Failed requests in the counted windows{of}, by kind"),
+        caption: format!("Failed requests in the counted windows{runs_words}, by kind"),
         columns,
         words: vec![0],
         parts,

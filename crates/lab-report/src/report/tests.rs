@@ -565,8 +565,8 @@ fn handshakes_are_told_where_there_were_any() {
     result.suite.tls = Some(TlsRecord { version: Some("1.3".to_owned()), resumption_share: 0.25 });
     result.systems[0].mixes[0].tls_handshakes = Some(HandshakeRecord { full: 60_001, resumed: 20_002 });
     let page = html(&result);
-    let told = ["60,001", "20,002", "1.3 alone; 25 % of the handshakes resumed a session"];
-    assert!(columns.iter().chain(&told).all(|text| page.contains(text)));
+    let texts = ["60,001", "20,002", "1.3 alone; 25 % of the handshakes resumed a session"];
+    assert!(columns.iter().chain(&texts).all(|text| page.contains(text)));
 }
 
 #[test]

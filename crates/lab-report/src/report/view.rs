@@ -202,12 +202,12 @@ fn runs_of<'a>(mixes: impl Iterator<Item = &'a MixResult>) -> Vec<Vec<&'a MixRes
 /// The run of the median rate, of an even number the lower of the two; one that was cut short only where no
 /// other is there.
 fn median_run<'a>(runs: &[&'a MixResult]) -> Option<&'a MixResult> {
-    let of = |complete: bool| {
+    let median_run = |complete: bool| {
         let mut runs: Vec<&MixResult> = runs.iter().copied().filter(|mix| mix.complete == complete).collect();
         runs.sort_by(|left, right| left.requests_per_second.total_cmp(&right.requests_per_second));
         runs.get(runs.len().saturating_sub(1) / 2).copied()
     };
-    of(true).or_else(|| of(false))
+    median_run(true).or_else(|| median_run(false))
 }
 
 /// Which mix: its load, and its name.

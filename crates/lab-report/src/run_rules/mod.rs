@@ -7,7 +7,7 @@ pub mod recompute;
 pub use assessment::Assessment;
 
 use crate::audit::AuditOutcome;
-use recompute::Recomputed;
+use recompute::Recomputation;
 use serde::Serialize;
 use touchstone_lab::figures::{count, significant};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
@@ -74,7 +74,7 @@ pub struct Evidence<'a> {
     /// The result.
     pub result: &'a ResultFile,
     /// Its figures computed again; absent where there is no raw data.
-    pub recomputed: Option<&'a Recomputed>,
+    pub recomputed: Option<&'a Recomputation>,
     /// The audit.
     pub audit: &'a [AuditOutcome],
 }
@@ -232,7 +232,7 @@ fn audit(outcomes: &[AuditOutcome]) -> Rule {
     rule("audit", "Every sum of the audit comes out right.", failed.is_empty(), Outcome::Broken, finding)
 }
 
-fn recomputed(found: Option<&Recomputed>) -> Rule {
+fn recomputed(found: Option<&Recomputation>) -> Rule {
     const RULE: &str = "Every figure follows from the raw data.";
     match found {
         None => rule("raw_data", RULE, false, Outcome::Indicative, "there is no raw data".to_owned()),
@@ -335,7 +335,7 @@ fn limited(result: &ResultFile, kind: EngineLimit) -> Vec<(String, &str)> {
 }
 
 fn generator(result: &ResultFile) -> Rule {
-    let told = |kind: EngineLimit| {
+    let limit_words = |kind: EngineLimit| {
         let runs = limited(result, kind);
         let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
         // The reason is stated once: it is mostly the same for all.
@@ -349,7 +349,7 @@ fn generator(result: &ResultFile) -> Rule {
         ))
     };
     let findings: Vec<String> =
-        [EngineLimit::Own, EngineLimit::Disturbed].into_iter().filter_map(told).collect();
+        [EngineLimit::Own, EngineLimit::Disturbed].into_iter().filter_map(limit_words).collect();
     let held = findings.is_empty();
     let finding = match held {
         true => "the load engine had room in every run, or the server had none".to_owned(),
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     fn found(result: &ResultFile) -> Vec<Rule> {
-        let recomputed = Recomputed { figures: 10, differences: Vec::new() };
+        let recomputed = Recomputation { figures: 10, differences: Vec::new() };
         rules(&Evidence { result, recomputed: Some(&recomputed), audit: &[] })
     }
 
@@ -455,11 +455,11 @@ mod tests {
             system.mixes.iter_mut().for_each(|mix| mix.window_s = 5.0);
         }
         let title = result.systems[0].title.clone();
-        let said = finding(&result, "settled");
+        let reason = finding(&result, "settled");
         let begin = format!(
             "in {all} of {all} runs nothing shows that the warm-up was over when counting began ({title}, "
         );
-        assert!(said.starts_with(&begin) && said.ends_with("; ...)"), "{said}");
+        assert!(reason.starts_with(&begin) && reason.ends_with("; ...)"), "{reason}");
         // Three runs of a mix are named once, with the interface where there are several.
         let mut result = good();
         let name = result.systems[0].mixes[0].name.clone();
@@ -472,10 +472,10 @@ mod tests {
             format!("3 of {all} runs were cut short ({title}, cgi, {name})")
         );
         result.systems[1].mixes[0].errors.timeout = 1;
-        let said = finding(&result, "errors");
+        let reason = finding(&result, "errors");
         assert!(
-            said.starts_with("in the worst run 0.0") && said.ends_with(" % of the requests failed"),
-            "{said}"
+            reason.starts_with("in the worst run 0.0") && reason.ends_with(" % of the requests failed"),
+            "{reason}"
         );
         assert_eq!(finding(&good(), "errors"), "no request failed");
     }
@@ -485,7 +485,7 @@ mod tests {
         let result = good();
         let without = rules(&Evidence { result: &result, recomputed: None, audit: &[] });
         assert_eq!(class(&without), Class::Indicative);
-        let wrong = Recomputed { figures: 1, differences: vec!["requests".into()] };
+        let wrong = Recomputation { figures: 1, differences: vec!["requests".into()] };
         assert_eq!(
             class(&rules(&Evidence { result: &result, recomputed: Some(&wrong), audit: &[] })),
             Class::Invalid
@@ -496,7 +496,7 @@ mod tests {
             holds: Some(false),
             sum: "1 against 2".into(),
         };
-        let right = Recomputed { figures: 1, differences: Vec::new() };
+        let right = Recomputation { figures: 1, differences: Vec::new() };
         let all = rules(&Evidence { result: &result, recomputed: Some(&right), audit: &[audit] });
         assert_eq!(class(&all), Class::Invalid);
     }

@@ -41,7 +41,7 @@ const SET: [&str; 13] = [
 
 /// The outcome of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Recomputed {
+pub struct Recomputation {
     /// Figures that were computed again.
     pub figures: usize,
     /// Figures that differ or could not be computed; the first hundred.
@@ -49,7 +49,7 @@ pub struct Recomputed {
 }
 
 /// Computes every mix again.
-pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
+pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputation {
     let mut comparison = Comparison { figures: 0, differences: Vec::new() };
     let mut used = 0;
     for system in &result.systems {
@@ -69,7 +69,7 @@ pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
     if used < raw.len() {
         comparison.differ(format!("the raw data has {} mixes, and the result {used} of them", raw.len()));
     }
-    Recomputed { figures: comparison.figures, differences: comparison.differences }
+    Recomputation { figures: comparison.figures, differences: comparison.differences }
 }
 
 struct Comparison {
@@ -291,12 +291,12 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
 
 /// How evenly the clients were served.
 fn fairness(clients: &[Value]) -> Option<fairness::Fairness> {
-    let of = |client: &Value, name: &str| client[name].as_f64().unwrap_or(0.0);
-    let answered: Vec<f64> = clients.iter().map(|client| of(client, "requests")).collect();
+    let figure_of = |client: &Value, name: &str| client[name].as_f64().unwrap_or(0.0);
+    let answered: Vec<f64> = clients.iter().map(|client| figure_of(client, "requests")).collect();
     let waited: Vec<f64> = clients
         .iter()
-        .filter(|client| of(client, "requests") > 0.0)
-        .map(|client| of(client, "mean_us"))
+        .filter(|client| figure_of(client, "requests") > 0.0)
+        .map(|client| figure_of(client, "mean_us"))
         .collect();
     fairness::of_clients(&answered, &waited)
 }

@@ -4,11 +4,11 @@
 //! The laboratory itself sends plain GET requests and checks every byte of the answer. The load engine sends
 //! the others (TLS, HTTP/2, another method, fields or a body) once, in the same form as in the mix.
 
-use super::Prepared;
+use super::PreparedBench;
 use crate::probe;
 use memchr::memmem;
 use std::time::Duration;
-use touchstone_lab::suite::tree::{DIRECTIVE, Expected, expected};
+use touchstone_lab::suite::tree::{DIRECTIVE, ExpectedAnswer, expected};
 use touchstone_lab::suite::{Class, Lengths, RunParameters};
 use touchstone_load::{HttpVersion, Outcome, Plan, Progress, Target};
 
@@ -21,7 +21,7 @@ const VARYING_BYTES_MAX: u64 = 16 << 20;
 
 /// A question, and the system that it is sent to.
 pub(super) struct Question<'a> {
-    pub(super) prepared: &'a Prepared,
+    pub(super) prepared: &'a PreparedBench,
     pub(super) run_parameters: RunParameters<'a>,
     pub(super) part: usize,
     pub(super) class: usize,
@@ -86,7 +86,7 @@ impl Question<'_> {
         }
         let workload = &self.prepared.suite.parts[self.part].workload;
         let expected = expected(workload, self.class, class, self.number);
-        if expected == Expected::Page && memmem::find(&answer.body, DIRECTIVE).is_some() {
+        if expected == ExpectedAnswer::Page && memmem::find(&answer.body, DIRECTIVE).is_some() {
             return wrong(format!("answered {path} without carrying out its directives"));
         }
         let found = answer.body.len();
@@ -97,7 +97,7 @@ impl Question<'_> {
             _ => {}
         }
         match expected {
-            Expected::Bytes(bytes) if self.is_comparable && answer.body != bytes => {
+            ExpectedAnswer::Bytes(bytes) if self.is_comparable && answer.body != bytes => {
                 wrong(format!("answered {path} with other bytes than the file's"))
             }
             _ => Ok(()),

@@ -8,14 +8,14 @@
 use super::PlannedTurn;
 use super::event::{Event, Observer};
 use super::generator::LoadGenerator;
-use super::measure::{Measured, Measurement};
+use super::measure::{MeasuredMix, Measurement};
 use super::running_system::RunningSystem;
 use std::sync::atomic::AtomicBool;
 
 /// How many of the turns, from the first on, are of the same mix and run.
 pub(super) fn count(turns: &[PlannedTurn]) -> usize {
-    let of = |turn: &PlannedTurn| (turn.run, turn.mix, turn.part);
-    turns.iter().take_while(|turn| of(turn) == of(&turns[0])).count()
+    let place_of = |turn: &PlannedTurn| (turn.run, turn.mix, turn.part);
+    turns.iter().take_while(|turn| place_of(turn) == place_of(&turns[0])).count()
 }
 
 /// The systems of some turns, in their order.
@@ -35,7 +35,7 @@ pub(super) fn take(
     generator: &dyn LoadGenerator,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
-) -> Vec<Result<Measured, String>> {
+) -> Vec<Result<MeasuredMix, String>> {
     for measurement in measurements {
         observer.event(Event::MixStarted(measurement.turn));
     }
@@ -46,7 +46,7 @@ pub(super) fn take(
             })
         };
         let threads: Vec<_> = measurements.iter().zip(running).map(start).collect();
-        let end = |thread: std::thread::ScopedJoinHandle<'_, Result<Measured, String>>| {
+        let end = |thread: std::thread::ScopedJoinHandle<'_, Result<MeasuredMix, String>>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         threads.into_iter().map(end).collect()

@@ -26,15 +26,15 @@ pub(super) struct Certificate {
 impl Certificate {
     /// Makes one in this directory; the server switches to `user`, who must be able to read it.
     pub(super) fn make(directory: &Path, user: Option<&User>) -> io::Result<Certificate> {
-        let made = rcgen::generate_simple_self_signed([NAME.to_string()]).map_err(io::Error::other)?;
+        let generated = rcgen::generate_simple_self_signed([NAME.to_string()]).map_err(io::Error::other)?;
         let certificate = Certificate {
             file: directory.join("certificate.pem"),
             key_file: directory.join("certificate-key.pem"),
-            text: made.cert.pem(),
+            text: generated.cert.pem(),
         };
         for (path, text) in [
             (&certificate.file, &certificate.text),
-            (&certificate.key_file, &made.signing_key.serialize_pem()),
+            (&certificate.key_file, &generated.signing_key.serialize_pem()),
         ] {
             let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
             io::Write::write_all(&mut file, text.as_bytes())?;

@@ -5,13 +5,13 @@
 use super::certificate::Certificate;
 use super::event::Event;
 use super::port::HeldPort;
-use super::prepare::Prepared;
+use super::prepare::PreparedBench;
 use super::system_selection::{SelectedSystem, SystemKind};
 use super::{Run, unwritable};
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{LaunchContext, LaunchTls, Launched, launch};
+use crate::system::launch::{LaunchContext, LaunchTls, LaunchedSystem, launch};
 use crate::system::template::CONFORMANCE;
-use crate::system::{Definition, Installed};
+use crate::system::{Definition, InstalledSystem};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -91,11 +91,11 @@ struct Instance {
     target: Target,
     origin: Option<Origin>,
     is_cache: bool,
-    _launched: Option<Launched>,
+    _launched: Option<LaunchedSystem>,
 }
 
 impl Instance {
-    fn of(system: &SelectedSystem, prepared: &Prepared) -> Result<Instance, String> {
+    fn of(system: &SelectedSystem, prepared: &PreparedBench) -> Result<Instance, String> {
         match &system.kind {
             SystemKind::Started { definition, installed, .. } => {
                 started(system, definition, installed, prepared)
@@ -111,7 +111,7 @@ impl Instance {
         }
     }
 
-    fn server<'a>(&'a self, system: &SelectedSystem, prepared: &'a Prepared) -> Server<'a> {
+    fn server<'a>(&'a self, system: &SelectedSystem, prepared: &'a PreparedBench) -> Server<'a> {
         let class = &prepared.suite.first_part().workload.classes[0];
         let (prefix, host) = match &system.kind {
             SystemKind::Running { url, .. } => (url.path_prefix.as_str(), url.target.host.clone()),
@@ -132,8 +132,8 @@ impl Instance {
 fn started(
     system: &SelectedSystem,
     definition: &Definition,
-    installed: &Installed,
-    prepared: &Prepared,
+    installed: &InstalledSystem,
+    prepared: &PreparedBench,
 ) -> Result<Instance, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let has = |name: &str| definition.capabilities.iter().any(|own| own == name);

@@ -26,12 +26,12 @@ pub trait LoadGenerator: Sync {
 /// A mix that is ready.
 pub trait PreparedLoad: Sync {
     /// Carries it out, as [`touchstone_load::run`] does.
-    fn run(&self, progress: &Progress) -> Result<Generated, PlanError>;
+    fn run(&self, progress: &Progress) -> Result<GeneratedLoad, PlanError>;
 }
 
 /// The outcome of a mix's load.
 #[derive(Debug, Clone)]
-pub struct Generated {
+pub struct GeneratedLoad {
     /// What was measured.
     pub outcome: Outcome,
     /// The load machines, where there are several.
@@ -83,8 +83,8 @@ impl LoadGenerator for OneMachine {
 }
 
 impl PreparedLoad for OwnEngine<'_> {
-    fn run(&self, progress: &Progress) -> Result<Generated, PlanError> {
+    fn run(&self, progress: &Progress) -> Result<GeneratedLoad, PlanError> {
         let outcome = touchstone_load::run(self.0, progress)?;
-        Ok(Generated { outcome, fleet: None, recording: None, invalid: None })
+        Ok(GeneratedLoad { outcome, fleet: None, recording: None, invalid: None })
     }
 }

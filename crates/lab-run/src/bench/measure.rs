@@ -37,10 +37,10 @@ pub(super) struct Measurement<'a> {
 }
 
 /// What was measured.
-pub(super) struct Measured {
+pub(super) struct MeasuredMix {
     pub(super) outcome: Outcome,
     pub(super) recording: Recording,
-    pub(super) ending: Ending,
+    pub(super) ending: MixEnding,
     /// The load machines, where there are several.
     pub(super) fleet: Option<FleetUse>,
     /// When the counted window began.
@@ -49,7 +49,7 @@ pub(super) struct Measured {
 
 /// How a mix ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum MixEnding {
     /// It ran its whole length.
     Whole,
     /// The interrupt ended it.
@@ -70,7 +70,7 @@ impl Measurement<'_> {
         running: &mut RunningSystem,
         observer: &mut dyn Observer,
         interrupt: &AtomicBool,
-    ) -> Result<Measured, String> {
+    ) -> Result<MeasuredMix, String> {
         observer.event(Event::MixStarted(self.turn));
         let progress = Progress::default();
         let watch = AbortWatch::new(self.abort_if.clone());
@@ -112,10 +112,16 @@ impl Measurement<'_> {
             .map_err(|error| error.to_string())?;
         let recording = generated.recording.unwrap_or(recording);
         let ending = match (ending, generated.invalid) {
-            (Ending::Whole, Some(reason)) => Ending::LoadFailed(reason),
+            (MixEnding::Whole, Some(reason)) => MixEnding::LoadFailed(reason),
             (ending, _) => ending,
         };
-        Ok(Measured { outcome: generated.outcome, recording, ending, fleet: generated.fleet, window_start })
+        Ok(MeasuredMix {
+            outcome: generated.outcome,
+            recording,
+            ending,
+            fleet: generated.fleet,
+            window_start,
+        })
     }
 }
 
@@ -138,19 +144,19 @@ impl MixSupervisor<'_> {
         running: &mut RunningSystem,
         observer: &mut dyn Observer,
         interrupt: &AtomicBool,
-    ) -> Ending {
-        let mut ending = Ending::Whole;
+    ) -> MixEnding {
+        let mut ending = MixEnding::Whole;
         let mut rates = [LiveRate::starting(self.start), LiveRate::starting(self.start)];
         let mut next_tick = self.start + TICK_PERIOD;
         while !engine_has_ended() {
             std::thread::sleep(CHECK_PERIOD);
-            if ending == Ending::Whole && !engine_has_ended() {
+            if ending == MixEnding::Whole && !engine_has_ended() {
                 self.watch.check(self.progress);
                 ending = match self.watch.verdict() {
-                    Some(verdict) => Ending::Aborted(verdict.to_string()),
+                    Some(verdict) => MixEnding::Aborted(verdict.to_string()),
                     None => early_ending(running, interrupt),
                 };
-                if ending != Ending::Whole {
+                if ending != MixEnding::Whole {
                     self.progress.stop.store(true, Ordering::Relaxed);
                     self.monitor.end();
                 }
@@ -193,13 +199,13 @@ impl MixSupervisor<'_> {
 }
 
 /// Whether a threshold ends the mix early.
-fn early_ending(running: &mut RunningSystem, interrupt: &AtomicBool) -> Ending {
+fn early_ending(running: &mut RunningSystem, interrupt: &AtomicBool) -> MixEnding {
     if let Some(end) = running.has_ended() {
-        Ending::SystemDied(end)
+        MixEnding::SystemDied(end)
     } else if interrupt.load(Ordering::Relaxed) {
-        Ending::Interrupted
+        MixEnding::Interrupted
     } else {
-        Ending::Whole
+        MixEnding::Whole
     }
 }
 

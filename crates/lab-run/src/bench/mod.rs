@@ -25,14 +25,14 @@ mod warm_up;
 mod warnings;
 
 pub use event::{Event, Observer, Tick, Turn};
-pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
+pub use generator::{GeneratedLoad, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
 pub use interrupt::interrupt_on_signals;
-pub use prepare::{Prepared, prepare};
+pub use prepare::{PreparedBench, prepare};
 pub use system_selection::{PartState, SelectedSystem, SystemKind};
 pub use warnings::from_result as warnings_of;
 
 use crate::placement::{self, PlacementOptions};
-use measure::{Ending, Measured, Measurement};
+use measure::{MeasuredMix, Measurement, MixEnding};
 use running_system::RunningSystem;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ impl std::error::Error for BenchError {}
 
 /// A run that left a result.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct BenchOutcome {
     /// What was measured.
     pub result: ResultFile,
     /// The result directory.
@@ -153,7 +153,7 @@ pub fn run(
     options: Options,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
-) -> Result<Finished, BenchError> {
+) -> Result<BenchOutcome, BenchError> {
     run_with(&OneMachine, options, observer, interrupt)
 }
 
@@ -163,7 +163,7 @@ pub fn run_with(
     options: Options,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
-) -> Result<Finished, BenchError> {
+) -> Result<BenchOutcome, BenchError> {
     let prepared = prepare(options).map_err(BenchError::Refused)?;
     let directory = prepared.directory.clone();
     // From here on this thread, and all programs that it starts except the servers, use only the load
@@ -179,7 +179,7 @@ pub fn run_with(
 
 /// A run in progress.
 struct Run<'a> {
-    prepared: Prepared,
+    prepared: PreparedBench,
     running: Vec<RunningSystem>,
     systems: Vec<SystemResult>,
     histograms: Vec<LoggedHistogram>,
@@ -196,7 +196,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// Starts, checks and warms every system.
     fn start(
-        mut prepared: Prepared,
+        mut prepared: PreparedBench,
         generator: &'a dyn LoadGenerator,
         observer: &'a mut dyn Observer,
         interrupt: &'a AtomicBool,
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn carry_out(mut self) -> Result<Finished, BenchError> {
+    fn carry_out(mut self) -> Result<BenchOutcome, BenchError> {
         let launched = self
             .try_cases()
             .and_then(|()| self.warm_up())
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
         let written = self.prepared.report.map(|write| write(&result, directory.path())).transpose();
         let report = written.map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
         let directory = directory.path().to_path_buf();
-        Ok(Finished { result, directory, report, aborted: self.aborted })
+        Ok(BenchOutcome { result, directory, report, aborted: self.aborted })
     }
 
     /// One load on a part of a system that is not one of the mixes; its `place` is its number and their
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
         title: &str,
         (number, of): (usize, usize),
         after: Duration,
-    ) -> Result<Measured, String> {
+    ) -> Result<MeasuredMix, String> {
         let prepared = &self.prepared;
         let running = &mut self.running[running];
         let run_parameters = running.run_parameters(&prepared.placement.load, prepared.seed);
@@ -295,9 +295,9 @@ impl<'a> Run<'a> {
             return Err(format!("it was interrupted in the {title}"));
         }
         match measured.ending {
-            Ending::SystemDied(end) => Err(format!("it ended in the {title} ({end})")),
-            Ending::LoadFailed(reason) => Err(format!("the load of the {title} failed: {reason}")),
-            Ending::Whole | Ending::Interrupted | Ending::Aborted(_) => Ok(measured),
+            MixEnding::SystemDied(end) => Err(format!("it ended in the {title} ({end})")),
+            MixEnding::LoadFailed(reason) => Err(format!("the load of the {title} failed: {reason}")),
+            MixEnding::Whole | MixEnding::Interrupted | MixEnding::Aborted(_) => Ok(measured),
         }
     }
 
@@ -444,7 +444,7 @@ impl<'a> Run<'a> {
         turn: PlannedTurn,
         measurement: &Measurement<'_>,
         mix: &Mix,
-        measured: Measured,
+        measured: MeasuredMix,
     ) -> Result<(), String> {
         let title = measurement.turn.system;
         let running = &self.running[turn.running];
@@ -498,23 +498,23 @@ impl<'a> Run<'a> {
         system.mixes.push(result);
         system.origin = running.origin();
         match measured.ending {
-            Ending::SystemDied(end) => {
+            MixEnding::SystemDied(end) => {
                 system.last_words = running.last_output();
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
-            Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
-            Ending::Aborted(verdict) => {
+            MixEnding::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
+            MixEnding::Aborted(verdict) => {
                 self.aborted = true;
                 Err(format!("the mix {} on {title} was ended by --abort-if {verdict}", mix.name))
             }
-            Ending::LoadFailed(reason) => {
+            MixEnding::LoadFailed(reason) => {
                 Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
             }
-            Ending::Whole if unanswered => {
+            MixEnding::Whole if unanswered => {
                 system.last_words = running.last_output();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))
             }
-            Ending::Whole => Ok(()),
+            MixEnding::Whole => Ok(()),
         }
     }
 

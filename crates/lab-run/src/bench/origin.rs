@@ -2,7 +2,7 @@
 //! same processors, and watched with it; its processor time is recorded separately.
 
 use super::port::HeldPort;
-use super::prepare::Prepared;
+use super::prepare::PreparedBench;
 use super::system_selection;
 use crate::system::companion::{Companion, SocketDirectory};
 use crate::system::launch::{LaunchContext, launch};
@@ -37,7 +37,7 @@ impl Origin {
         name: &str,
         accelerator: &str,
         context: &LaunchContext<'_>,
-        prepared: &Prepared,
+        prepared: &PreparedBench,
     ) -> Result<Origin, String> {
         let (definition, installed) = system_selection::find_origin(name, accelerator)?;
         let title = definition.title_with(installed.version.as_deref());

@@ -30,7 +30,7 @@ const RUNS_MAX: u64 = 1000;
 
 /// A run that can start.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedBench {
     /// What is run.
     pub suite: Suite,
     /// The mixes with the changes of the command line.
@@ -77,7 +77,7 @@ pub struct Prepared {
     pub warnings: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedBench {
     /// Releases a system's port for the system.
     pub(super) fn release_port(&mut self, system: &SelectedSystem) {
         if let SystemKind::Started { port, tls_port, .. } = system.kind {
@@ -97,7 +97,7 @@ const RESTARTED: &str = "All systems were restarted before each run (--restart):
 
 /// Checks the options and acquires what the run needs; the text of an error states what is wrong and what to
 /// do.
-pub fn prepare(options: Options) -> Result<Prepared, String> {
+pub fn prepare(options: Options) -> Result<PreparedBench, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
     let mixes = mixes(&suite, &options)?;
     let method = method(&options, &suite)?;
@@ -139,7 +139,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let same_host = selected.iter().any(SelectedSystem::is_on_this_machine);
     let exporter = exporter(options.exporter.as_deref(), &selected)?;
     let directory = output_directory(options.output.as_deref(), &suite.name)?;
-    Ok(Prepared {
+    Ok(PreparedBench {
         exporter,
         mixes,
         quick: options.quick,

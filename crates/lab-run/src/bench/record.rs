@@ -1,6 +1,6 @@
 //! Computes the row of a mix in the result file from the data of the load engine and the monitor.
 
-use super::measure::{Ending, Measured};
+use super::measure::{MeasuredMix, MixEnding};
 use touchstone_lab::engine_seconds::{self, Second};
 use touchstone_lab::latency::{latency_record, mean_us};
 use touchstone_lab::loads;
@@ -32,8 +32,8 @@ pub(super) struct Place<'a> {
 }
 
 /// The row of a mix.
-pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> MixResult {
-    let Measured { outcome, recording, ending, fleet, .. } = measured;
+pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &MeasuredMix) -> MixResult {
+    let MeasuredMix { outcome, recording, ending, fleet, .. } = measured;
     let window_s = outcome.window.as_secs_f64();
     let server = recording.process_use(outcome.requests, window_s, place.cpus.len());
     let machine = recording.machine_use();
@@ -80,7 +80,7 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         generator_saturated: saturation::signs(outcome, recording),
         taint: taint(mix, place, outcome, recording),
         fairness: None,
-        complete: *ending == Ending::Whole && !outcome.interrupted,
+        complete: *ending == MixEnding::Whole && !outcome.interrupted,
         total_requests: outcome.total_requests,
         fleet: fleet.clone(),
         thresholds: place.thresholds.iter().map(|threshold| threshold.verdict(outcome).into()).collect(),

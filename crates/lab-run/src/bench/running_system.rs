@@ -4,12 +4,12 @@ use super::BenchError;
 use super::ask::{Problem, Question, REQUEST_TIME_LIMIT};
 use super::certificate::Certificate;
 use super::origin::Origin;
-use super::prepare::Prepared;
+use super::prepare::PreparedBench;
 use super::system_selection::{PartState, SelectedSystem, SystemKind};
 use crate::probe;
 use crate::remote::Session;
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{LaunchContext, LaunchTls, Launched, launch};
+use crate::system::launch::{LaunchContext, LaunchTls, LaunchedSystem, launch};
 use crate::system::memory_group::{self, MemoryGroup};
 use crate::system::process::SystemProcess;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -51,7 +51,7 @@ pub(super) struct RunningSystem {
 enum Runs {
     /// It was started here, with its origin where it has one.
     Local {
-        launched: Box<Launched>,
+        launched: Box<LaunchedSystem>,
         origin: Option<Box<Origin>>,
         /// What limits its memory, and the files that count to it; kept as long as the processes.
         _memory: Option<(MemoryGroup, OwnTree)>,
@@ -68,7 +68,7 @@ impl RunningSystem {
     pub(super) fn start(
         system: SelectedSystem,
         place: usize,
-        prepared: &Prepared,
+        prepared: &PreparedBench,
         interrupt: &AtomicBool,
     ) -> Result<RunningSystem, BenchError> {
         let mut running = match &system.kind {
@@ -92,10 +92,10 @@ impl RunningSystem {
             if running.system.parts[part] != PartState::Runs {
                 continue;
             }
-            let asked = running
+            let warmed = running
                 .wait_until_ready(prepared, part, interrupt)
                 .and_then(|()| running.warm(prepared, part, interrupt));
-            match asked {
+            match warmed {
                 Ok(()) => {}
                 Err(Refusal::Part(problem)) if part > 0 => {
                     let reason = format!("{} {problem}", running.system.title);
@@ -112,7 +112,7 @@ impl RunningSystem {
 
     /// Restarts it in the same way as before: the random effects of a start, such as the placement of its
     /// memory, differ in the next. The figures of its origin until now are kept.
-    pub(super) fn restart(&mut self, prepared: &Prepared, interrupt: &AtomicBool) -> Result<(), String> {
+    pub(super) fn restart(&mut self, prepared: &PreparedBench, interrupt: &AtomicBool) -> Result<(), String> {
         self.request_end();
         self.stop();
         let until_now = self.origin();
@@ -252,7 +252,7 @@ impl RunningSystem {
     /// to see how much of each class is stored.
     pub(super) fn end_mix(
         &mut self,
-        prepared: &Prepared,
+        prepared: &PreparedBench,
         part: usize,
         (mix, run): (&Mix, u64),
         requests: u64,
@@ -299,7 +299,7 @@ impl RunningSystem {
     /// Requests the first item of a part until the answer is correct.
     fn wait_until_ready(
         &mut self,
-        prepared: &Prepared,
+        prepared: &PreparedBench,
         part: usize,
         interrupt: &AtomicBool,
     ) -> Result<(), Refusal> {
@@ -328,7 +328,7 @@ impl RunningSystem {
     }
 
     /// Requests everything of a part once: the server's caches are warm then, and every answer was checked.
-    fn warm(&mut self, prepared: &Prepared, part: usize, interrupt: &AtomicBool) -> Result<(), Refusal> {
+    fn warm(&mut self, prepared: &PreparedBench, part: usize, interrupt: &AtomicBool) -> Result<(), Refusal> {
         for (index, class) in prepared.suite.parts[part].workload.classes.iter().enumerate() {
             // Of classes that need a handshake for each request, a sample is checked.
             let most = if class.endpoint.is_secure { SECURE_ASKED_MAX } else { u64::MAX };
@@ -342,7 +342,7 @@ impl RunningSystem {
     }
 
     /// Requests one item of the workload; an error states what is wrong with the answer.
-    fn ask(&self, prepared: &Prepared, part: usize, class: usize, number: u64) -> Result<(), Problem> {
+    fn ask(&self, prepared: &PreparedBench, part: usize, class: usize, number: u64) -> Result<(), Problem> {
         let limit_bytes = self.system.is_limit.then(|| limit_body_bytes(prepared));
         // A system that was started here was given the tree; another server may have one of the same shape.
         let is_comparable = self.was_started() && !self.system.is_limit;
@@ -429,7 +429,7 @@ struct OwnTree {
 }
 
 impl OwnTree {
-    fn make(prepared: &Prepared, place: usize) -> std::io::Result<OwnTree> {
+    fn make(prepared: &PreparedBench, place: usize) -> std::io::Result<OwnTree> {
         let name = prepared.tree.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{name}-of-{}-{place}", std::process::id());
         let own = OwnTree { path: prepared.tree.with_file_name(name) };
@@ -451,12 +451,16 @@ impl Drop for OwnTree {
 }
 
 /// The length of the body that the kernel's limit answers with: the workload's mean.
-fn limit_body_bytes(prepared: &Prepared) -> u64 {
+fn limit_body_bytes(prepared: &PreparedBench) -> u64 {
     prepared.suite.first_part().workload.mean_body_bytes().round() as u64
 }
 
 /// Starts a system here, after its origin if it has one.
-fn start_local(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
+fn start_local(
+    system: SelectedSystem,
+    place: usize,
+    prepared: &PreparedBench,
+) -> Result<RunningSystem, String> {
     let SystemKind::Started { definition, installed, port, tls_port } = &system.kind else {
         return Err("only a system that is defined can be started".to_string());
     };
@@ -519,7 +523,11 @@ fn start_local(system: SelectedSystem, place: usize, prepared: &Prepared) -> Res
 }
 
 /// Starts a system on another machine.
-fn start_remote(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
+fn start_remote(
+    system: SelectedSystem,
+    place: usize,
+    prepared: &PreparedBench,
+) -> Result<RunningSystem, String> {
     let SystemKind::Remote { session, found, .. } = &system.kind else {
         return Err("only a system on another machine is started there".to_string());
     };

@@ -5,10 +5,10 @@ use super::Options;
 use super::port::HeldPort;
 use crate::placement::Placement;
 use crate::programs::{self, Programs};
-use crate::remote::{Found, Host, Session};
+use crate::remote::{Host, RemoteSystem, Session};
 use crate::system::memory_group::MemoryGroup;
 use crate::system::url::SystemUrl;
-use crate::system::{Definition, Installed};
+use crate::system::{Definition, InstalledSystem};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use touchstone_lab::memory::{self, Size};
@@ -55,7 +55,7 @@ pub enum SystemKind {
         /// How.
         definition: Box<Definition>,
         /// What.
-        installed: Installed,
+        installed: InstalledSystem,
         /// On which port of 127.0.0.1.
         port: u16,
         /// And on which with TLS; 0 if the suite needs none.
@@ -66,7 +66,7 @@ pub enum SystemKind {
         /// The way to the probe there.
         session: Session,
         /// What was found there.
-        found: Box<Found>,
+        found: Box<RemoteSystem>,
         /// How it is started.
         definition: Box<Definition>,
     },
@@ -257,10 +257,11 @@ fn on_processors(
         for &number in numbers {
             let cpus = placement.system.get(..number).filter(|cpus| !cpus.is_empty());
             let cpus = cpus.ok_or_else(|| format!("--cores: {number} processors cannot be had"))?;
-            let of = if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
+            let processor_words =
+                if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
             placed.push(SelectedSystem {
                 name: speedup::name_on(&system.name, number),
-                title: format!("{}, {of}", system.title),
+                title: format!("{}, {processor_words}", system.title),
                 cpus: cpus.to_vec(),
                 ..system.clone()
             });
@@ -464,7 +465,7 @@ fn assign_ports(
 }
 
 /// The definition of an origin and what is installed of it, or what to do about it.
-pub(super) fn find_origin(name: &str, accelerator: &str) -> Result<(Definition, Installed), String> {
+pub(super) fn find_origin(name: &str, accelerator: &str) -> Result<(Definition, InstalledSystem), String> {
     let wrong = |problem: String| format!("the origin of {accelerator}: {problem}");
     let definition = Definition::find(name).map_err(wrong)?;
     let installed = definition

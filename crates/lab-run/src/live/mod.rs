@@ -45,7 +45,7 @@ pub struct State {
     /// The last minute, the oldest first.
     pub history: VecDeque<Point>,
     /// The mixes that are done, the latest last.
-    pub finished: VecDeque<Finished>,
+    pub finished: VecDeque<FinishedMix>,
     /// How many are done in all.
     pub finished_count: usize,
     /// What was left out, and why.
@@ -179,7 +179,7 @@ pub struct Point {
 
 /// A mix that is done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Finished {
+pub struct FinishedMix {
     /// The system, with the interface where there are several.
     pub system: String,
     /// Virtual clients.
@@ -289,7 +289,7 @@ impl State {
 
     fn finish(&mut self, system: &str, result: &MixResult) {
         self.finished_count += 1;
-        let finished = Finished {
+        let finished = FinishedMix {
             system: system.to_owned(),
             clients: result.clients,
             load: result.load_in_words(),
@@ -329,12 +329,12 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, limit: usize) {
 /// Holds a state for threads that wait for its next change.
 #[derive(Debug, Default)]
 pub struct Hub {
-    kept: Mutex<Kept>,
+    kept: Mutex<VersionedState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct VersionedState {
     version: u64,
     state: State,
 }
@@ -342,7 +342,7 @@ struct Kept {
 impl Hub {
     /// A hub with a first state.
     pub fn new(state: State) -> Arc<Hub> {
-        Arc::new(Hub { kept: Mutex::new(Kept { version: 1, state }), changed: Condvar::new() })
+        Arc::new(Hub { kept: Mutex::new(VersionedState { version: 1, state }), changed: Condvar::new() })
     }
 
     /// Changes the state and wakes all waiting threads.
@@ -371,14 +371,14 @@ impl Hub {
 #[derive(Debug)]
 pub struct Live {
     hub: Arc<Hub>,
-    page: Option<web::Bound>,
-    serving: Option<web::Serving>,
+    page: Option<web::PageListener>,
+    serving: Option<web::ServedPage>,
 }
 
 impl Live {
     /// Keeps the state of a hub; `page` is served from the first event on, by threads on the processors of
     /// the load engine.
-    pub fn new(hub: Arc<Hub>, page: Option<web::Bound>) -> Live {
+    pub fn new(hub: Arc<Hub>, page: Option<web::PageListener>) -> Live {
         Live { hub, page, serving: None }
     }
 

@@ -124,30 +124,35 @@ fn head_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
 }
 
 /// A figure with its name: what was not measured is a dash.
-type Named = (&'static str, Option<String>);
+type LabelledFigure = (&'static str, Option<String>);
 
 fn figures_of(frame: &mut Frame<'_>, area: Rect, now: Option<&CurrentFigures>) {
-    let of = |figure: &dyn Fn(&CurrentFigures) -> Option<String>| now.and_then(figure);
-    let columns: [[Named; 4]; 3] = [
+    let current = |figure: &dyn Fn(&CurrentFigures) -> Option<String>| now.and_then(figure);
+    let columns: [[LabelledFigure; 4]; 3] = [
         [
-            ("requests/s", of(&|now| Some(rate(now.requests_per_second)))),
-            ("MB/s", of(&|now| Some(significant(now.bytes_per_second / 1e6)))),
-            ("errors", of(&|now| Some(count(now.errors)))),
+            ("requests/s", current(&|now| Some(rate(now.requests_per_second)))),
+            ("MB/s", current(&|now| Some(significant(now.bytes_per_second / 1e6)))),
+            ("errors", current(&|now| Some(count(now.errors)))),
             ("", None),
         ],
         [
-            ("half within, ms", of(&|now| now.p50_us.map(milliseconds))),
-            ("95 % within, ms", of(&|now| now.p95_us.map(milliseconds))),
-            ("99 % within, ms", of(&|now| now.p99_us.map(milliseconds))),
+            ("half within, ms", current(&|now| now.p50_us.map(milliseconds))),
+            ("95 % within, ms", current(&|now| now.p95_us.map(milliseconds))),
+            ("99 % within, ms", current(&|now| now.p99_us.map(milliseconds))),
             ("", None),
         ],
         [
-            ("server, processors", of(&|now| now.server_cpus.map(|cpus| format!("{cpus:.2}")))),
+            ("server, processors", current(&|now| now.server_cpus.map(|cpus| format!("{cpus:.2}")))),
             (
                 "server, MiB",
-                of(&|now| now.server_resident_bytes.map(|bytes| format!("{:.1}", bytes as f64 / MEBIBYTE))),
+                current(&|now| {
+                    now.server_resident_bytes.map(|bytes| format!("{:.1}", bytes as f64 / MEBIBYTE))
+                }),
             ),
-            ("machine busy, %", of(&|now| now.machine_share.map(|share| format!("{:.0}", share * 100.0)))),
+            (
+                "machine busy, %",
+                current(&|now| now.machine_share.map(|share| format!("{:.0}", share * 100.0))),
+            ),
             ("", None),
         ],
     ];

@@ -33,14 +33,14 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// An address that is bound, and not served yet.
 #[derive(Debug)]
-pub struct Bound {
+pub struct PageListener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Bound {
+impl PageListener {
     /// Binds an address of loopback.
-    pub fn to(address: SocketAddr) -> Result<Bound, String> {
+    pub fn to(address: SocketAddr) -> Result<PageListener, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
                 "the live page is for this machine alone, and {} is not of loopback; from elsewhere reach it \
@@ -51,7 +51,7 @@ impl Bound {
         let failed = |error: io::Error| format!("the live page cannot listen on {address}: {error}");
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Bound { listener, address })
+        Ok(PageListener { listener, address })
     }
 
     /// The page's address.
@@ -60,20 +60,20 @@ impl Bound {
     }
 
     /// Serves it from separate threads.
-    pub fn serve(self, hub: Arc<Hub>) -> io::Result<Serving> {
+    pub fn serve(self, hub: Arc<Hub>) -> io::Result<ServedPage> {
         let shared =
             Arc::new(Shared { hub, ended: AtomicBool::new(false), connections: AtomicUsize::new(0) });
         let accepting = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("live-page".to_owned())
             .spawn(move || accept(&self.listener, &accepting))?;
-        Ok(Serving { shared, address: self.address, thread: Some(thread) })
+        Ok(ServedPage { shared, address: self.address, thread: Some(thread) })
     }
 }
 
 /// A page that is served, until this is dropped.
 #[derive(Debug)]
-pub struct Serving {
+pub struct ServedPage {
     shared: Arc<Shared>,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
@@ -86,7 +86,7 @@ struct Shared {
     connections: AtomicUsize,
 }
 
-impl Serving {
+impl ServedPage {
     /// Ends it when the clients have read the last state, or after a second.
     pub fn end(self) {
         let waits = END_TIME_LIMIT.as_millis() / 10;
@@ -99,7 +99,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServedPage {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
         // Wakes the thread that waits for connections.
@@ -243,9 +243,9 @@ mod tests {
     use crate::live::State;
     use proptest::prelude::*;
 
-    fn serving() -> (Arc<Hub>, Serving, SocketAddr) {
+    fn serving() -> (Arc<Hub>, ServedPage, SocketAddr) {
         let hub = Hub::new(State::new("spice", "lab-1"));
-        let bound = Bound::to("127.0.0.1:0".parse().unwrap()).unwrap();
+        let bound = PageListener::to("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.address();
         let serving = bound.serve(Arc::clone(&hub)).unwrap();
         (hub, serving, address)
@@ -282,7 +282,7 @@ mod tests {
             parse_request(b"POST / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"),
             LiveRequest::Refused("405 Method Not Allowed")
         );
-        assert!(Bound::to("192.0.2.1:80".parse().unwrap()).unwrap_err().contains("loopback"));
+        assert!(PageListener::to("192.0.2.1:80".parse().unwrap()).unwrap_err().contains("loopback"));
     }
 
     #[test]

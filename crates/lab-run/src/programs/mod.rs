@@ -272,8 +272,9 @@ fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> R
     match compiled {
         Ok(ended) if ended.status.success() => Ok(()),
         Ok(ended) => {
-            let said = String::from_utf8_lossy(&ended.stderr);
-            let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
+            let output_text = String::from_utf8_lossy(&ended.stderr);
+            let first =
+                output_text.lines().find(|line| line.contains("error")).or(output_text.lines().next());
             Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it printed nothing")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -286,10 +287,10 @@ fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> R
 /// Copies a source in Python, if there is an interpreter to run it; the text of an error is the reason why
 /// there is no program.
 fn write_for_python(source: &Path, output: &Path) -> io::Result<Result<(), String>> {
-    let asked = Command::new(INTERPRETER).arg("--version").stdin(Stdio::null()).output();
-    match asked {
-        Ok(asked) if asked.status.success() => fs::copy(source, output).map(|_| Ok(())),
-        Ok(asked) => Ok(Err(format!("{INTERPRETER} --version ended with {}", asked.status))),
+    let interpreter = Command::new(INTERPRETER).arg("--version").stdin(Stdio::null()).output();
+    match interpreter {
+        Ok(interpreter) if interpreter.status.success() => fs::copy(source, output).map(|_| Ok(())),
+        Ok(interpreter) => Ok(Err(format!("{INTERPRETER} --version ended with {}", interpreter.status))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(Err(format!("there is no {INTERPRETER} to run its program (install python3)")))
         }

@@ -45,8 +45,9 @@ fn run(mut command: Command, tool: &str) -> Result<(), String> {
     match command.stdin(Stdio::null()).output() {
         Ok(ended) if ended.status.success() => Ok(()),
         Ok(ended) => {
-            let said = String::from_utf8_lossy(&ended.stderr);
-            let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
+            let output_text = String::from_utf8_lossy(&ended.stderr);
+            let first =
+                output_text.lines().find(|line| line.contains("error")).or(output_text.lines().next());
             Err(format!("{tool} could not build it: {}", first.unwrap_or("it printed nothing")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -44,7 +44,7 @@ pub(super) enum Question {
 #[serde(rename_all = "snake_case", tag = "say")]
 pub(super) enum Answer {
     /// The system was found; its data.
-    Found(Box<Found>),
+    Found(Box<RemoteSystem>),
     /// It was started so.
     Started {
         /// The command that started it.
@@ -72,7 +72,7 @@ pub(super) enum Answer {
 
 /// What is known of a system on another machine before it is started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct RemoteSystem {
     /// Its name for people, with its version.
     pub title: String,
     /// The address on which it will listen: the one that ssh connected to.

@@ -12,6 +12,6 @@ mod session;
 mod ssh;
 
 pub use host::Host;
-pub use messages::Found;
+pub use messages::RemoteSystem;
 pub use session::Session;
 pub use ssh::ssh_command;

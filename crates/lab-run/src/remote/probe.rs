@@ -1,13 +1,13 @@
 //! The probe: this program on the machine of a system under test. It answers questions until it receives
 //! `Stop` or its input ends, and leaves no process.
 
-use super::messages::{self, Answer, Found, Question};
+use super::messages::{self, Answer, Question, RemoteSystem};
 use crate::placement;
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{LaunchContext, Launched, launch};
+use crate::system::launch::{LaunchContext, LaunchedSystem, launch};
 use crate::system::process::SystemProcess;
 use crate::system::user;
-use crate::system::{Definition, Installed};
+use crate::system::{Definition, InstalledSystem};
 use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -38,8 +38,8 @@ struct Probe {
 /// A system, found or started.
 struct System {
     definition: Definition,
-    installed: Installed,
-    found: Found,
+    installed: InstalledSystem,
+    found: RemoteSystem,
     /// Holds the port until the system takes it.
     listener: Option<TcpListener>,
     running: Option<Running>,
@@ -48,7 +48,7 @@ struct System {
 }
 
 struct Running {
-    launched: Launched,
+    launched: LaunchedSystem,
     tree: ProcessTree,
 }
 
@@ -98,7 +98,7 @@ impl System {
         let failed = |error: io::Error| error.to_string();
         let listener = TcpListener::bind((address, 0)).map_err(failed)?;
         let directory = ScratchDirectory::make().map_err(failed)?;
-        let found = Found {
+        let found = RemoteSystem {
             title: definition.title_with(installed.version.as_deref()),
             address,
             port: listener.local_addr().map_err(failed)?.port(),

@@ -1,7 +1,7 @@
 //! The connection to a probe: ssh with this program at its other end.
 
 use super::host::Host;
-use super::messages::{self, Answer, Found, Question};
+use super::messages::{self, Answer, Question, RemoteSystem};
 use super::ssh::ssh_command;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -82,7 +82,12 @@ impl Session {
     }
 
     /// Asks for a system by its definition.
-    pub fn find(&self, file: &str, definition: &str, cpus: Option<Vec<usize>>) -> Result<Found, String> {
+    pub fn find(
+        &self,
+        file: &str,
+        definition: &str,
+        cpus: Option<Vec<usize>>,
+    ) -> Result<RemoteSystem, String> {
         let question = Question::Find { file: file.to_owned(), definition: definition.to_owned(), cpus };
         match self.ask(&question)? {
             Answer::Found(found) => Ok(*found),
@@ -93,7 +98,7 @@ impl Session {
     /// Copies the workload's files and the programs there, and starts the system that was found.
     pub fn start(
         &self,
-        found: &Found,
+        found: &RemoteSystem,
         tree: &Path,
         programs: &Path,
         needs: &[&str],
@@ -113,14 +118,14 @@ impl Session {
 
     /// The figures of the other machine now, dated from `start`: half of the round trip is subtracted.
     pub(crate) fn snapshot(&self, start: Instant) -> Result<Snapshot, String> {
-        let asked = start.elapsed();
+        let asked_at = start.elapsed();
         let Answer::Seen { snapshot, ended, last_words } = self.ask(&Question::Look)? else {
             return Err("the probe answered something else".to_owned());
         };
         let mut open = self.lock();
         open.ended = open.ended.take().or(ended);
         open.last_words = open.last_words.take().or(last_words);
-        Ok(Snapshot { at: asked + (start.elapsed() - asked) / 2, ..*snapshot })
+        Ok(Snapshot { at: asked_at + (start.elapsed() - asked_at) / 2, ..*snapshot })
     }
 
     /// How the system, or the connection to it, ended, as far as it is known.

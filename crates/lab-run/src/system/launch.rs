@@ -5,7 +5,7 @@ use super::companion::{PreparedCompanion, SocketDirectory};
 use super::memory_group::MemoryGroup;
 use super::process::{OUTPUT_FILE, Start, SystemProcess};
 use super::user::User;
-use super::{Definition, Installed, Values};
+use super::{Definition, InstalledSystem, Values};
 use std::net::IpAddr;
 use std::path::Path;
 use touchstone_lab::result::ConfigurationFile;
@@ -54,7 +54,7 @@ pub struct LaunchTls<'a> {
 
 /// A system that was started. Dropping it stops it.
 #[derive(Debug)]
-pub struct Launched {
+pub struct LaunchedSystem {
     /// The system.
     pub process: SystemProcess,
     /// The programs beside it.
@@ -70,10 +70,10 @@ pub struct Launched {
 /// Starts a system; the text of a refusal states what could not be done.
 pub fn launch(
     definition: &Definition,
-    installed: &Installed,
+    installed: &InstalledSystem,
     sockets: SocketDirectory,
     context: &LaunchContext<'_>,
-) -> Result<Launched, String> {
+) -> Result<LaunchedSystem, String> {
     let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
     let filled = definition.prepare(&context.values(installed, sockets.path()));
     filled
@@ -99,12 +99,12 @@ pub fn launch(
     })
     .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
     let configuration = with_companions(filled.files, &filled.companions, context.cpus.len());
-    Ok(Launched { process, companions, command: filled.command, configuration, sockets })
+    Ok(LaunchedSystem { process, companions, command: filled.command, configuration, sockets })
 }
 
 impl LaunchContext<'_> {
     /// The values of the placeholders of a definition. `sockets` is the directory of its sockets.
-    pub fn values<'v>(&'v self, installed: &'v Installed, sockets: &'v Path) -> Values<'v> {
+    pub fn values<'v>(&'v self, installed: &'v InstalledSystem, sockets: &'v Path) -> Values<'v> {
         Values {
             executable: &installed.executable,
             root: self.tree,

@@ -101,7 +101,7 @@ pub struct Definition {
 
 /// An installed system.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Installed {
+pub struct InstalledSystem {
     /// Its executable.
     pub executable: PathBuf,
     /// Its version, if the server reports one.
@@ -110,7 +110,7 @@ pub struct Installed {
 
 /// A system with its templates filled: ready to be written to disk and started.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prepared {
+pub struct PreparedSystem {
     /// The command with its arguments.
     pub command: Vec<String>,
     /// Environment variables set for it.
@@ -168,10 +168,10 @@ impl Definition {
     }
 
     /// The executable and its version, or `None` where it is not installed.
-    pub fn installed(&self) -> Option<Installed> {
+    pub fn installed(&self) -> Option<InstalledSystem> {
         let executable = self.executables.iter().find_map(|name| find_executable(name))?;
         let version = self.version_of(&executable);
-        Some(Installed { executable, version })
+        Some(InstalledSystem { executable, version })
     }
 
     /// What to do if a system is not installed.
@@ -188,13 +188,13 @@ impl Definition {
     }
 
     /// Fills the templates.
-    pub fn prepare(&self, values: &Values<'_>) -> Prepared {
+    pub fn prepare(&self, values: &Values<'_>) -> PreparedSystem {
         let fill = |template: &String| values.fill(template);
         let file = |file: &ConfigurationFile| ConfigurationFile {
             name: file.name.clone(),
             text: values.fill(file.text.trim_start_matches('\n')),
         };
-        Prepared {
+        PreparedSystem {
             command: self.command.iter().map(fill).collect(),
             environment: self.environment.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
             files: self.files.iter().map(file).collect(),
@@ -230,7 +230,7 @@ impl Definition {
     }
 }
 
-impl Prepared {
+impl PreparedSystem {
     /// Writes the configuration files into the system's directory.
     pub fn write_files(&self, directory: &Path) -> io::Result<()> {
         self.files.iter().try_for_each(|file| {

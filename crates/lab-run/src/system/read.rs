@@ -3,7 +3,7 @@
 use super::companion::Companion;
 use super::{Definition, template};
 use touchstone_lab::capability;
-use touchstone_lab::definition::{DefinitionError, Document, Located, Table};
+use touchstone_lab::definition::{DefinitionError, Document, LocatedValue, Table};
 use touchstone_lab::result::ConfigurationFile;
 
 /// Reads a system's TOML text; `file` names it in messages.
@@ -46,14 +46,18 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
     Ok(definition)
 }
 
-fn check_command(root: &Table<'_>, command: &Located<Vec<String>>) -> Result<(), DefinitionError> {
+fn check_command(root: &Table<'_>, command: &LocatedValue<Vec<String>>) -> Result<(), DefinitionError> {
     if command.value.is_empty() {
         return Err(root.error_at(command, "`command` is empty; it begins with \"{executable}\""));
     }
     command.value.iter().try_for_each(|word| check_template(root, command, word))
 }
 
-fn check_template<T>(table: &Table<'_>, place: &Located<T>, template: &str) -> Result<(), DefinitionError> {
+fn check_template<T>(
+    table: &Table<'_>,
+    place: &LocatedValue<T>,
+    template: &str,
+) -> Result<(), DefinitionError> {
     template::problem(template).map_or(Ok(()), |problem| Err(table.error_at(place, problem)))
 }
 
@@ -134,7 +138,7 @@ fn uncounted(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<String>, D
 
 fn check_own_capability<T>(
     table: &Table<'_>,
-    place: &Located<T>,
+    place: &LocatedValue<T>,
     name: &str,
     capabilities: &[String],
 ) -> Result<(), DefinitionError> {

@@ -225,10 +225,13 @@ mod tests {
         let mut tree = ProcessTree::of(&[own]);
         tree.read();
         let processes = tree.processes();
-        let of = |pid: u32| processes.iter().find(|process| process.pid == pid as i32).unwrap();
-        assert!(of(own).open_files.unwrap() > 2 && of(own).resident_bytes > 0);
-        assert!(of(own).threads.iter().any(|thread| thread.ran_ns > 0 && thread.slices > 0));
-        assert_eq!((of(child.id()).name.as_str(), of(child.id()).threads.len()), ("sleep", 1));
+        let process_of = |pid: u32| processes.iter().find(|process| process.pid == pid as i32).unwrap();
+        assert!(process_of(own).open_files.unwrap() > 2 && process_of(own).resident_bytes > 0);
+        assert!(process_of(own).threads.iter().any(|thread| thread.ran_ns > 0 && thread.slices > 0));
+        assert_eq!(
+            (process_of(child.id()).name.as_str(), process_of(child.id()).threads.len()),
+            ("sleep", 1)
+        );
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(ProcessTree::of(&[child.id()]).read(), None);

@@ -1,6 +1,6 @@
 //! Helpers of [`super::derived`] and [`super::disagree`]: they find a cell by name, and describe it.
 
-use super::{Printed, Range, report};
+use super::{PrintedNumber, Range, report};
 
 /// A cell of a table: report, table, row, column.
 #[derive(Debug, Clone, Copy)]
@@ -13,12 +13,16 @@ pub(super) struct Cell(
 
 impl Cell {
     /// The figure in it. Every cell that this module names is tested to be there.
-    pub(super) fn printed(self) -> Printed {
+    pub(super) fn printed(self) -> PrintedNumber {
         let Cell(in_report, table, row, column) = self;
         report(in_report)
             .and_then(|report| report.table(table))
             .and_then(|table| table.figure(row, column))
-            .unwrap_or_else(|| Printed { text: "missing".to_owned(), value: f64::NAN, half_unit: f64::NAN })
+            .unwrap_or_else(|| PrintedNumber {
+                text: "missing".to_owned(),
+                value: f64::NAN,
+                half_unit: f64::NAN,
+            })
     }
 
     pub(super) fn range(self) -> Range {

@@ -1,7 +1,7 @@
 //! Every figure that a report derived from others, computed again from the printed ones.
 
 use super::cells::{Cell, stated};
-use super::{Printed, Range};
+use super::{PrintedNumber, Range};
 use serde::Serialize;
 
 const IPLANET: &str = "iplanet-2000";
@@ -12,7 +12,7 @@ const BORDERMANAGER: &str = "bordermanager-1997";
 
 /// A printed figure and the one computed from its inputs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Derived {
+pub struct DerivedFigure {
     /// The report.
     pub report: &'static str,
     /// Where it is printed: table and row, or the text.
@@ -34,7 +34,7 @@ pub struct Derived {
 }
 
 /// All of them, in the order of the reports.
-pub fn derived() -> Vec<Derived> {
+pub fn derived() -> Vec<DerivedFigure> {
     let mut all = Vec::new();
     all.extend(fasttrack());
     all.extend(compaq());
@@ -46,8 +46,15 @@ pub fn derived() -> Vec<Derived> {
 }
 
 /// A derived figure of known place, from the range and the value computed from its inputs.
-fn figure(at: Cell, printed: Printed, what: &str, sum: String, computed: f64, range: Range) -> Derived {
-    Derived {
+fn figure(
+    at: Cell,
+    printed: PrintedNumber,
+    what: &str,
+    sum: String,
+    computed: f64,
+    range: Range,
+) -> DerivedFigure {
+    DerivedFigure {
         report: at.0,
         place: at.place(),
         what: what.to_owned(),
@@ -61,7 +68,14 @@ fn figure(at: Cell, printed: Printed, what: &str, sum: String, computed: f64, ra
 }
 
 /// `above / below`, times `scale` (100 for per cent).
-fn quotient(at: Cell, printed: Printed, what: &str, above: Cell, below: Cell, scale: f64) -> Derived {
+fn quotient(
+    at: Cell,
+    printed: PrintedNumber,
+    what: &str,
+    above: Cell,
+    below: Cell,
+    scale: f64,
+) -> DerivedFigure {
     let (top, bottom) = (above.printed(), below.printed());
     let sum = format!("{} / {}", top.text, bottom.text);
     let range = above.range() / below.range() * Range::exactly(scale);
@@ -69,7 +83,7 @@ fn quotient(at: Cell, printed: Printed, what: &str, above: Cell, below: Cell, sc
 }
 
 /// By how many per cent `above` is more than `below`.
-fn gain(at: Cell, printed: Printed, what: &str, above: Cell, below: Cell) -> Derived {
+fn gain(at: Cell, printed: PrintedNumber, what: &str, above: Cell, below: Cell) -> DerivedFigure {
     let (top, bottom) = (above.printed(), below.printed());
     let sum = format!("{} / {} - 1", top.text, bottom.text);
     let hundred = Range::exactly(100.0);
@@ -90,7 +104,7 @@ pub(super) fn webstone_peak(table: &'static str) -> Cell {
     )
 }
 
-fn fasttrack() -> Vec<Derived> {
+fn fasttrack() -> Vec<DerivedFigure> {
     let peaks = [
         ("HTML, 1 processor, connections/s", "html-1p"),
         ("CGI, 1 processor, connections/s", "cgi-1p"),
@@ -122,7 +136,7 @@ fn fasttrack() -> Vec<Derived> {
     peaks.into_iter().map(of_peak).chain(speedups.into_iter().map(of_speedup)).collect()
 }
 
-fn compaq() -> Vec<Derived> {
+fn compaq() -> Vec<DerivedFigure> {
     let peak = |row, column| Cell(COMPAQ, "table-5", row, column);
     // The words are "a 30% advantage" (1.307), "about 39%", "about 70%" and "approximately 50%".
     let speedups = [
@@ -139,20 +153,25 @@ fn compaq() -> Vec<Derived> {
         };
         gain(at, at.printed().about(about), "speedup of two processors", peak(two, column), peak(one, column))
     };
-    let mut all: Vec<Derived> = speedups.into_iter().map(of_speedup).collect();
+    let mut all: Vec<DerivedFigure> = speedups.into_iter().map(of_speedup).collect();
     all.extend(compaq_users());
     all.extend(compaq_workload());
     all
 }
 
 /// From 1,330 requests a second to "near 16,000 users".
-fn compaq_users() -> Vec<Derived> {
-    let of = |row| stated(COMPAQ, row);
-    let (rate, users, a_minute) =
-        (of("Static, 2P, 120 clients, requests/second"), of("Users"), of("A user's requests a minute"));
-    let (in_ten_minutes, in_a_day) =
-        (of("Static, 2P, requests in 10 minutes"), of("A user's requests in 8 business hours"));
-    let exact = |at: Cell, printed: Printed, what: &str, sum: &str, value: f64| {
+fn compaq_users() -> Vec<DerivedFigure> {
+    let compaq_stated = |row| stated(COMPAQ, row);
+    let (rate, users, a_minute) = (
+        compaq_stated("Static, 2P, 120 clients, requests/second"),
+        compaq_stated("Users"),
+        compaq_stated("A user's requests a minute"),
+    );
+    let (in_ten_minutes, in_a_day) = (
+        compaq_stated("Static, 2P, requests in 10 minutes"),
+        compaq_stated("A user's requests in 8 business hours"),
+    );
+    let exact = |at: Cell, printed: PrintedNumber, what: &str, sum: &str, value: f64| {
         figure(at, printed, what, sum.to_owned(), value, Range::exactly(value))
     };
     let day = a_minute.value() * 60.0 * 8.0;
@@ -180,7 +199,7 @@ pub fn static_classes() -> Vec<(f64, f64)> {
     classes.filter_map(|(index, row)| Some((256.0 * 2f64.powi(index as i32), weight(row)?))).collect()
 }
 
-fn compaq_workload() -> Vec<Derived> {
+fn compaq_workload() -> Vec<DerivedFigure> {
     let classes = static_classes();
     let mean = classes.iter().map(|(bytes, weight)| bytes * weight / 100.0).sum::<f64>();
     let small: f64 =
@@ -189,17 +208,17 @@ fn compaq_workload() -> Vec<Derived> {
     let exact = |at: Cell, what: &str, sum: &str, value: f64| {
         figure(at, at.printed(), what, sum.to_owned(), value, Range::exactly(value))
     };
-    let of = |row| stated(COMPAQ, row);
+    let compaq_stated = |row| stated(COMPAQ, row);
     let other = |row| stated(BORDERMANAGER, row);
     let together = other("Files together, MB");
     vec![
         exact(
-            of("Average file size, KB"),
+            compaq_stated("Average file size, KB"),
             "mean of the workload",
             "sum of weight x size / 1024",
             mean / 1024.0,
         ),
-        exact(of("Files less than 32 KB"), "share of small files", "7+7+10+26+17+13+12", small),
+        exact(compaq_stated("Files less than 32 KB"), "share of small files", "7+7+10+26+17+13+12", small),
         exact(
             other("ZD_STATIC_V11.WL, weighted average file size, bytes"),
             "mean of the workload",
@@ -217,7 +236,7 @@ fn compaq_workload() -> Vec<Derived> {
     ]
 }
 
-fn bordermanager() -> Vec<Derived> {
+fn bordermanager() -> Vec<DerivedFigure> {
     let alone = Cell(BORDERMANAGER, "summary", "Sun Ultra Enterprise 3000 stand-alone", "Peak Performance");
     let compaq = Cell(
         BORDERMANAGER,
@@ -232,13 +251,13 @@ fn bordermanager() -> Vec<Derived> {
         "Peak Performance",
     );
     let factor = |row, column| Cell(BORDERMANAGER, "table-5", row, column);
-    let of = |at: Cell, above: Cell, below: Cell| {
+    let acceleration_factor = |at: Cell, above: Cell, below: Cell| {
         quotient(at, at.printed(), "acceleration factor", above, below, 1.0)
     };
     vec![
-        of(factor("Requests/Second, Static Data", "Compaq"), compaq, alone),
-        of(factor("Requests/Second, Static Data", "Intel"), intel, alone),
-        of(
+        acceleration_factor(factor("Requests/Second, Static Data", "Compaq"), compaq, alone),
+        acceleration_factor(factor("Requests/Second, Static Data", "Intel"), intel, alone),
+        acceleration_factor(
             factor("Requests/Second, Mixed Data", "Compaq"),
             stated(BORDERMANAGER, "Mixed data, accelerated, requests/second"),
             stated(BORDERMANAGER, "Mixed data, stand-alone, requests/second"),
@@ -247,7 +266,7 @@ fn bordermanager() -> Vec<Derived> {
 }
 
 /// "Times iWS is faster": rates as iWS over Stronghold, latencies the other way round.
-fn iplanet_factors() -> Vec<Derived> {
+fn iplanet_factors() -> Vec<DerivedFigure> {
     let mut all = Vec::new();
     for table in ["table-1", "table-2", "table-3", "table-4", "table-7", "table-8"] {
         let rows = super::report(IPLANET).and_then(|report| report.table(table)).map(|table| &table.rows);
@@ -346,7 +365,7 @@ fn row_named(table: &str, four_processors: bool, name: &str) -> &'static str {
 
 /// SPICE request efficiency = dynamic rate / static rate; latency efficiency = static latency / dynamic
 /// latency.
-fn iplanet_efficiencies() -> Vec<Derived> {
+fn iplanet_efficiencies() -> Vec<DerivedFigure> {
     let mut all = Vec::new();
     for it in efficiencies() {
         let table = if it.four_processors { "table-1" } else { "table-2" };
@@ -362,15 +381,15 @@ fn iplanet_efficiencies() -> Vec<Derived> {
     all
 }
 
-fn iplanet_statements() -> Vec<Derived> {
-    let of = |row| stated(IPLANET, row);
+fn iplanet_statements() -> Vec<DerivedFigure> {
+    let iplanet_stated = |row| stated(IPLANET, row);
     let cell = |table, row, column| Cell(IPLANET, table, row, column);
     let (servlet, cgi) = (SERVLET_CGI[0], SERVLET_CGI[1]);
     let ratio =
         |at: Cell, what: &str, above: Cell, below: Cell| quotient(at, at.printed(), what, above, below, 1.0);
     let rate = "servlet rate over CGI rate";
-    let lower = of("Stronghold, 4 CPUs, servlet rate below CGI rate");
-    let slower = of("Stronghold, 4 CPUs, servlet slower by latency");
+    let lower = iplanet_stated("Stronghold, 4 CPUs, servlet rate below CGI rate");
+    let slower = iplanet_stated("Stronghold, 4 CPUs, servlet slower by latency");
     let less = |at: Cell, above: Cell, below: Cell| {
         let (top, bottom) = (above.printed(), below.printed());
         let hundred = Range::exactly(100.0);
@@ -381,14 +400,14 @@ fn iplanet_statements() -> Vec<Derived> {
     let own_cgi = stated(IPLANET_1999, "iWS, servlet faster than its own CGI, by latency");
     let other_servlet = stated(IPLANET_1999, "iWS servlet faster than Stronghold's, by latency");
     // "1.2 times faster" is said of one and of four processors.
-    let e_commerce = of("E-commerce, servlet rate over CGI rate");
+    let e_commerce = iplanet_stated("E-commerce, servlet rate over CGI rate");
     let e_rate = |four| {
-        let of = |row| cell("table-11", row_named("table-11", four, row), "iWS");
-        ratio(e_commerce, rate, of(E_COMMERCE[0].1), of(E_COMMERCE[1].1))
+        let row_cell = |row| cell("table-11", row_named("table-11", four, row), "iWS");
+        ratio(e_commerce, rate, row_cell(E_COMMERCE[0].1), row_cell(E_COMMERCE[1].1))
     };
     vec![
         ratio(
-            of("iWS, 4 CPUs, servlet rate over CGI rate"),
+            iplanet_stated("iWS, 4 CPUs, servlet rate over CGI rate"),
             rate,
             cell("table-3", servlet.1, "iWS"),
             cell("table-3", cgi.1, "iWS"),
@@ -396,13 +415,13 @@ fn iplanet_statements() -> Vec<Derived> {
         less(lower, cell("table-3", servlet.1, "Stronghold"), cell("table-3", cgi.1, "Stronghold")),
         less(slower, cell("table-3", cgi.2, "Stronghold"), cell("table-3", servlet.2, "Stronghold")),
         ratio(
-            of("iWS, 1 CPU, servlet rate over CGI rate"),
+            iplanet_stated("iWS, 1 CPU, servlet rate over CGI rate"),
             rate,
             cell("table-4", servlet.1, "iWS"),
             cell("table-4", cgi.1, "iWS"),
         ),
         ratio(
-            of("Stronghold, 1 CPU, servlet rate over CGI rate"),
+            iplanet_stated("Stronghold, 1 CPU, servlet rate over CGI rate"),
             rate,
             cell("table-4", servlet.1, "Stronghold"),
             cell("table-4", cgi.1, "Stronghold"),
@@ -422,8 +441,8 @@ fn iplanet_statements() -> Vec<Derived> {
             cell("table-3", servlet.2, "iWS"),
         ),
         gain(
-            of("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)"),
-            of("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)").printed(),
+            iplanet_stated("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)"),
+            iplanet_stated("CGI, iWS over Stronghold, said of Figure 7 (1 CPU)").printed(),
             "CGI rate, iWS over Stronghold, 1 CPU",
             cell("table-4", cgi.1, "iWS"),
             cell("table-4", cgi.1, "Stronghold"),
@@ -468,18 +487,18 @@ mod tests {
     #[test]
     fn the_well_known_figures_are_derived() {
         let all = derived();
-        let of = |what: &str, printed: &str| {
+        let computed = |what: &str, printed: &str| {
             let found = all.iter().find(|it| it.what == what && it.printed == printed);
             found.unwrap_or_else(|| panic!("{what} {printed}")).computed
         };
-        assert!((of("mean of the workload", "8,348") - 8_348.16).abs() < 1e-9);
-        assert_eq!(of("users", "16,000"), 15_960.0);
-        assert_eq!(of("requests in 10 minutes", "798,000"), 798_000.0);
-        assert!((of("size of the tree", "2.5") * 1_048_576.0 - 2_618_880.0).abs() < 1e-6);
+        assert!((computed("mean of the workload", "8,348") - 8_348.16).abs() < 1e-9);
+        assert_eq!(computed("users", "16,000"), 15_960.0);
+        assert_eq!(computed("requests in 10 minutes", "798,000"), 798_000.0);
+        assert!((computed("size of the tree", "2.5") * 1_048_576.0 - 2_618_880.0).abs() < 1e-6);
         for (printed, value) in [("6.0", 3288.0 / 550.0), ("7.4", 4055.0 / 550.0), ("12.4", 1067.0 / 86.0)] {
-            assert_eq!(of("acceleration factor", printed), value);
+            assert_eq!(computed("acceleration factor", printed), value);
         }
-        assert!((of("times faster", "3.22") - 1080.0 / 335.0).abs() < 1e-12);
-        assert!((of("SPICE latency efficiency", "228.7%") - 228.888_888_888_888_9).abs() < 1e-9);
+        assert!((computed("times faster", "3.22") - 1080.0 / 335.0).abs() < 1e-12);
+        assert!((computed("SPICE latency efficiency", "228.7%") - 228.888_888_888_888_9).abs() < 1e-9);
     }
 }

@@ -4,7 +4,7 @@
 //! so a wrong sum here fails as a wrong table does.
 
 use super::cells::{Cell, stated};
-use super::{Derived, LittleRow, derived, little, reports, static_classes};
+use super::{DerivedFigure, LittleRow, derived, little, reports, static_classes};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub fn disagreements() -> Vec<Disagreement> {
     all
 }
 
-fn of_derived(figure: &Derived) -> Disagreement {
+fn of_derived(figure: &DerivedFigure) -> Disagreement {
     Disagreement {
         report: figure.report.to_owned(),
         statement: format!("{} ({}): {}", figure.place, figure.what, figure.printed),
@@ -104,8 +104,8 @@ fn text(cell: Cell) -> String {
 }
 
 fn sysctl() -> Option<Disagreement> {
-    let of = |report| text(stated(report, "/etc/system line of streams"));
-    let (later, earlier) = (of("iplanet-2000"), of("bordermanager-1997"));
+    let system_line = |report| text(stated(report, "/etc/system line of streams"));
+    let (later, earlier) = (system_line("iplanet-2000"), system_line("bordermanager-1997"));
     let name = |line: &str| line.split('=').next().unwrap_or_default().to_owned();
     (name(&later) != name(&earlier)).then(|| Disagreement {
         report: "iplanet-2000 and bordermanager-1997".to_owned(),
@@ -115,43 +115,43 @@ fn sysctl() -> Option<Disagreement> {
 }
 
 fn wait() -> Option<Disagreement> {
-    let of = |row| stated("fasttrack-1996", row).value();
-    let (said, done) = (
-        of("Wait between synchronisations as the text says, microseconds"),
-        of("Wait between synchronisations as the source code says, microseconds"),
+    let stated_value = |row| stated("fasttrack-1996", row).value();
+    let (in_text, done) = (
+        stated_value("Wait between synchronisations as the text says, microseconds"),
+        stated_value("Wait between synchronisations as the source code says, microseconds"),
     );
-    (said != done).then(|| Disagreement {
+    (in_text != done).then(|| Disagreement {
         report: "fasttrack-1996".to_owned(),
-        statement: format!("Appendix 1: the clients wait for {} milliseconds", said / 1000.0),
+        statement: format!("Appendix 1: the clients wait for {} milliseconds", in_text / 1000.0),
         against: format!("the code beside it sets tv_usec = {done}, which is {done} microseconds"),
     })
 }
 
 fn requests_of_a_client() -> Option<Disagreement> {
-    let said = stated("compaq-1997", "Requests of each of 240 clients in 10 minutes").value();
+    let each_client = stated("compaq-1997", "Requests of each of 240 clients in 10 minutes").value();
     let rate = stated("compaq-1997", "Requests/second of the 2P server with 240 clients, at least").value();
     let peak = Cell("compaq-1997", "table-5", "ProLiant 5000 2P", "Static HTML").value();
-    let needed = said * 240.0 / 600.0;
+    let needed = each_client * 240.0 / 600.0;
     (needed > peak).then(|| Disagreement {
         report: "compaq-1997".to_owned(),
-        statement: format!("240 clients each sent about {said} requests in 10 minutes"),
+        statement: format!("240 clients each sent about {each_client} requests in 10 minutes"),
         against: format!(
             "that is {needed} requests/s, above the peak of {peak}; {rate} requests/s make {} for each, and \
-             {said} at the peak would fit {:.0} clients",
+             {each_client} at the peak would fit {:.0} clients",
             rate * 600.0 / 240.0,
-            peak * 600.0 / said
+            peak * 600.0 / each_client
         ),
     })
 }
 
 fn most_frequent_file() -> Option<Disagreement> {
-    let said = stated("compaq-1997", "Most frequently retrieved file, KB").value();
+    let stated_kb = stated("compaq-1997", "Most frequently retrieved file, KB").value();
     let classes = static_classes();
     let (bytes, weight) =
         classes.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best })?;
-    (bytes / 1024.0 != said).then(|| Disagreement {
+    (bytes / 1024.0 != stated_kb).then(|| Disagreement {
         report: "compaq-1997".to_owned(),
-        statement: format!("the size of the most frequently retrieved file is {said} KB"),
+        statement: format!("the size of the most frequently retrieved file is {stated_kb} KB"),
         against: format!(
             "by Appendix A the class of {} KB has the most requests, {weight} %",
             bytes / 1024.0
@@ -162,14 +162,14 @@ fn most_frequent_file() -> Option<Disagreement> {
 /// Little's law with clients without think time: rate times latency is their number, within the rounding
 /// errors.
 fn clients_at_once(test: &'static str, with: &'static str) -> Option<Disagreement> {
-    let of = |row: String| {
+    let stated_value = |row: String| {
         let report = super::report("compaq-1997").and_then(|report| report.table("stated"));
         let cells = report.and_then(|table| table.rows.iter().find(|cells| cells[0] == row))?;
         cells.get(1)?.parse::<f64>().ok()
     };
-    let clients = of(format!("{test}, virtual clients"))?;
-    let rate = of(format!("{test}, {with} clients, requests/second"))?;
-    let latency_ms = of(format!("{test}, {with} clients, latency (ms)"))?;
+    let clients = stated_value(format!("{test}, virtual clients"))?;
+    let rate = stated_value(format!("{test}, {with} clients, requests/second"))?;
+    let latency_ms = stated_value(format!("{test}, {with} clients, latency (ms)"))?;
     let at_once = |rate: f64, latency_ms: f64| rate * latency_ms / 1000.0;
     let (least, most) = (at_once(rate - 0.5, latency_ms - 0.5), at_once(rate + 0.5, latency_ms + 0.5));
     (!(least..=most).contains(&clients)).then(|| Disagreement {
@@ -183,9 +183,11 @@ fn clients_at_once(test: &'static str, with: &'static str) -> Option<Disagreemen
 }
 
 fn fewest_threads() -> Option<Disagreement> {
-    let of = |row| stated("bordermanager-1997", row).value();
-    let (at, fewest) =
-        (of("Mixed data, stand-alone, threads at the peak"), of("Mixed data, fewest threads tested"));
+    let stated_value = |row| stated("bordermanager-1997", row).value();
+    let (at, fewest) = (
+        stated_value("Mixed data, stand-alone, threads at the peak"),
+        stated_value("Mixed data, fewest threads tested"),
+    );
     (at < fewest).then(|| Disagreement {
         report: "bordermanager-1997".to_owned(),
         statement: format!("the baseline of mixed data peaked with {at} threads"),
@@ -194,10 +196,10 @@ fn fewest_threads() -> Option<Disagreement> {
 }
 
 fn peak_threads() -> Option<Disagreement> {
-    let of = |row| stated("bordermanager-1997", row).value();
+    let stated_value = |row| stated("bordermanager-1997", row).value();
     let (first, later) = (
-        of("Mixed data, stand-alone, threads at the peak"),
-        of("Mixed data, stand-alone, threads at the peak, said later"),
+        stated_value("Mixed data, stand-alone, threads at the peak"),
+        stated_value("Mixed data, stand-alone, threads at the peak, said later"),
     );
     (first != later).then(|| Disagreement {
         report: "bordermanager-1997".to_owned(),

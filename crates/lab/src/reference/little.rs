@@ -71,7 +71,8 @@ fn webstone() -> Vec<LittleRow> {
     for report in reports().iter().filter(|report| report.tool.starts_with("WebStone")) {
         for table in report.tables.iter().filter(|table| table.columns.len() == 4) {
             for cells in &table.rows {
-                let number = |index: usize| cells.get(index).and_then(|cell| super::Printed::parse(cell));
+                let number =
+                    |index: usize| cells.get(index).and_then(|cell| super::PrintedNumber::parse(cell));
                 let (Some(clients), Some(rate), Some(latency)) = (number(0), number(1), number(3)) else {
                     continue;
                 };
@@ -134,9 +135,9 @@ mod tests {
     fn the_rows_of_2000_imply_multiples_of_four_but_for_four() {
         let rows: Vec<LittleRow> = little().into_iter().filter(|row| row.report == "iplanet-2000").collect();
         assert_eq!(rows.len(), 4 + 8 + 6 + 4);
-        let of =
+        let row_at =
             |place: &str| rows.iter().find(|row| row.place == place).unwrap_or_else(|| panic!("{place}"));
-        assert!((of("Table 1: Static requests/second, iWS").clients - 22.9).abs() < 0.05);
+        assert!((row_at("Table 1: Static requests/second, iWS").clients - 22.9).abs() < 0.05);
         // lab.md's four: with the latencies that Tables 5 and 6 imply they become 8, 28, 16 and 56.
         let implied = [
             ("Table 4: SPICE Java Servlet requests/second, iWS", 30.9 / 1.201, 8.0),
@@ -145,7 +146,7 @@ mod tests {
             ("Table 4: SPICE C CGI requests/second, Stronghold", 55.7 / 0.111, 56.0),
         ];
         for (place, latency_ms, clients) in implied {
-            let row = of(place);
+            let row = row_at(place);
             assert!(row.off_by() > 0.08, "{row:?}");
             assert!((row.rate * latency_ms / 1000.0 / clients - 1.0).abs() < 0.015, "{place}");
         }

@@ -13,11 +13,11 @@ mod little;
 mod peaks;
 mod printed;
 
-pub use derived::{Derived, derived, static_classes};
+pub use derived::{DerivedFigure, derived, static_classes};
 pub use disagree::{Disagreement, disagreements};
 pub use little::{LittleRow, little};
 pub use peaks::{Kind, Peak, peaks};
-pub use printed::{Printed, Range};
+pub use printed::{PrintedNumber, Range};
 
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -78,10 +78,10 @@ impl Report {
 
 impl Table {
     /// The cell of a row and a column, where it holds a figure.
-    pub fn figure(&self, row: &str, column: &str) -> Option<Printed> {
+    pub fn figure(&self, row: &str, column: &str) -> Option<PrintedNumber> {
         let at = self.columns.iter().position(|name| name == column)? + 1;
         let cells = self.rows.iter().find(|cells| cells.first().is_some_and(|name| name == row))?;
-        Printed::parse(cells.get(at)?)
+        PrintedNumber::parse(cells.get(at)?)
     }
 }
 

@@ -137,13 +137,13 @@ fn compaq() -> Vec<Peak> {
     let columns =
         [("Static HTML", Kind::Static), ("Light CGI", Kind::LightCgi), ("Heavy CGI", Kind::HeavyCgi)];
     let servers = ["ProLiant 5000 1P", "ProLiant 5000 2P", "ProLiant 800 1P", "ProLiant 800 2P"];
-    let of = |(column, kind): (&'static str, Kind)| {
+    let peaks_of = |(column, kind): (&'static str, Kind)| {
         servers.map(|server| {
             let system = format!("Netscape Enterprise Server 2.01, {server}");
             peak(kind, system, Cell("compaq-1997", "table-5", server, column), None)
         })
     };
-    columns.into_iter().flat_map(of).collect()
+    columns.into_iter().flat_map(peaks_of).collect()
 }
 
 fn bordermanager() -> Vec<Peak> {
@@ -223,15 +223,18 @@ mod tests {
         for peak in &all {
             assert!(peak.rate > 0.0 && !peak.place.is_empty(), "{peak:?}");
         }
-        let of = |system: &str, kind: Kind| {
+        let peak_of = |system: &str, kind: Kind| {
             all.iter()
                 .find(|peak| peak.system == system && peak.kind == kind)
                 .unwrap_or_else(|| panic!("{system}"))
         };
-        assert_eq!(of("FastTrack beta 3, 2 processors, NSAPI version C", Kind::Nsapi).rate, 204.0);
-        assert_eq!(of("iPlanet Web Server 4.0, 4 processors", Kind::Shtml).latency_ms, Some(10.8));
-        assert_eq!(of("Netscape Enterprise Server 2.01, ProLiant 800 2P", Kind::HeavyCgi).rate, 44.0);
-        assert_eq!(of("iPlanet Web Server 4.0, 4 processors, Java servlet", Kind::ECommerce).rate, 1420.0);
+        assert_eq!(peak_of("FastTrack beta 3, 2 processors, NSAPI version C", Kind::Nsapi).rate, 204.0);
+        assert_eq!(peak_of("iPlanet Web Server 4.0, 4 processors", Kind::Shtml).latency_ms, Some(10.8));
+        assert_eq!(peak_of("Netscape Enterprise Server 2.01, ProLiant 800 2P", Kind::HeavyCgi).rate, 44.0);
+        assert_eq!(
+            peak_of("iPlanet Web Server 4.0, 4 processors, Java servlet", Kind::ECommerce).rate,
+            1420.0
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ops::{Add, Div, Mul, Sub};
 
 /// A number that was read from a cell.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Printed {
+pub struct PrintedNumber {
     /// The cell as it was printed.
     pub text: String,
     /// Its number; of `45.8%` it is 45.8.
@@ -25,10 +25,10 @@ pub struct Range {
     pub high: f64,
 }
 
-impl Printed {
+impl PrintedNumber {
     /// Reads the number at the beginning of a cell: thousands may be separated, and a unit or a per cent sign
     /// may follow.
-    pub fn parse(text: &str) -> Option<Printed> {
+    pub fn parse(text: &str) -> Option<PrintedNumber> {
         let digits_end = text.find(|c: char| !matches!(c, '0'..='9' | ',' | '.')).unwrap_or(text.len());
         let (digits, unit) = text.split_at(digits_end);
         if digits.is_empty() || !(unit.is_empty() || unit == "%" || unit.starts_with(' ')) {
@@ -38,12 +38,12 @@ impl Printed {
         let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let value: f64 = digits.parse().ok()?;
         let half_unit = 0.5 * 10f64.powi(-i32::try_from(decimals).ok()?);
-        Some(Printed { text: text.to_owned(), value, half_unit })
+        Some(PrintedNumber { text: text.to_owned(), value, half_unit })
     }
 
     /// The same figure if the words state that it is not exact ("about", "near").
-    pub fn about(self, half_unit: f64) -> Printed {
-        Printed { half_unit, ..self }
+    pub fn about(self, half_unit: f64) -> PrintedNumber {
+        PrintedNumber { half_unit, ..self }
     }
 
     /// Its range.
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn cells_are_read_with_their_precision() {
-        let read = |text: &str| Printed::parse(text).map(|printed| (printed.value, printed.half_unit));
+        let read = |text: &str| PrintedNumber::parse(text).map(|printed| (printed.value, printed.half_unit));
         assert_eq!(read("2,759"), Some((2759.0, 0.5)));
         assert_eq!(read("1.80"), Some((1.8, 0.005)));
         assert_eq!(read("45.8%"), Some((45.8, 0.05)));
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,20}") {
-            let _ = Printed::parse(&text);
+            let _ = PrintedNumber::parse(&text);
         }
 
         #[test]
@@ -143,8 +143,8 @@ mod tests {
             y in -0.5f64..0.5,
         ) {
             let (true_a, true_b) = (f64::from(a) + x, f64::from(b) + y);
-            let range = Printed::parse(&a.to_string()).unwrap().range()
-                / Printed::parse(&b.to_string()).unwrap().range();
+            let range = PrintedNumber::parse(&a.to_string()).unwrap().range()
+                / PrintedNumber::parse(&b.to_string()).unwrap().range();
             prop_assert!(range.touches(Range::exactly(true_a / true_b)));
         }
     }

@@ -99,7 +99,9 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
     at.dedup();
     let mut loads: Vec<Load> = at
         .into_iter()
-        .map(|load| judged(load, &runs.iter().filter(|run| run.load == load).collect::<Vec<_>>(), criteria))
+        .map(|load| {
+            check_criteria(load, &runs.iter().filter(|run| run.load == load).collect::<Vec<_>>(), criteria)
+        })
         .collect();
     if let Some(most) = criteria.level_wait_max {
         for place in 1..loads.len() {
@@ -131,7 +133,7 @@ fn needless_wait(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
     ))
 }
 
-fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
+fn check_criteria(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
     let worst = |figure: fn(&Run) -> f64| runs.iter().map(|run| figure(run)).fold(0.0, f64::max);
     let mut reasons = Vec::new();
     if runs.len() < criteria.runs_min {
@@ -172,14 +174,14 @@ fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
 }
 
 fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<String> {
-    let told = |load: &Load| load.reasons.join("; ");
+    let reasons_of = |load: &Load| load.reasons.join("; ");
     match useful {
         None => {
             let least = loads.first()?;
             Some(format!(
                 "no load is useful, not even that of {}: {}",
                 clients(least.load as u64),
-                told(least)
+                reasons_of(least)
             ))
         }
         Some(useful) if useful.load == peak.load => None,
@@ -187,7 +189,7 @@ fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<Stri
             "beyond the peak the rate is lower, but up to {} every client is served well",
             clients(useful.load as u64)
         )),
-        Some(_) => Some(format!("at the peak {}", told(peak))),
+        Some(_) => Some(format!("at the peak {}", reasons_of(peak))),
     }
 }
 
@@ -281,11 +283,11 @@ mod tests {
     proptest! {
         #[test]
         fn stricter_people_are_content_with_no_more(limit in 100.0f64..20_000.0, stricter in 0.1f64..1.0) {
-            let of = |limit: f64| {
+            let useful_load = |limit: f64| {
                 let criteria = Criteria { p95_max_us: Some(limit), ..Criteria::default() };
                 find(&runs(), &criteria).unwrap().useful.map_or(0.0, |load| load.load)
             };
-            prop_assert!(of(limit * stricter) <= of(limit));
+            prop_assert!(useful_load(limit * stricter) <= useful_load(limit));
         }
     }
 }

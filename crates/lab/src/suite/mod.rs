@@ -406,13 +406,16 @@ mod tests {
                 );
                 // The engine's choices have the mean that the suite states.
                 let plan = suite.plan(part, &suite.mixes[0], &run_parameters());
-                let asked = |request: &touchstone_load::PlannedRequest| {
+                let weighted = |request: &touchstone_load::PlannedRequest| {
                     let page = request.then.iter().map(|next| &plan.requests[*next]).chain([request]);
                     let bytes = page.map(|it| it.expected_body_bytes.unwrap_or(670) as f64).sum::<f64>();
                     (request.weight * bytes, request.weight * (1 + request.then.len()) as f64)
                 };
-                let sums =
-                    plan.requests.iter().map(asked).fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+                let sums = plan
+                    .requests
+                    .iter()
+                    .map(weighted)
+                    .fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
                 let mean = part.workload.mean_body_bytes();
                 if mean == 0.0 {
                     // The files are the server's own: no length is stated.
@@ -449,16 +452,19 @@ mod tests {
             let quick_s: f64 = suite.quick_mixes.iter().map(|mix| mix.length_s).sum();
             assert!((40.0..=70.0).contains(&quick_s), "the quick form takes about a minute, not {quick_s} s");
         }
-        let of = |name: &str| suites.iter().find(|suite| suite.name == name).unwrap();
+        let suite_named = |name: &str| suites.iter().find(|suite| suite.name == name).unwrap();
         for name in ["webbench-1.1-static", "webbench-1.1-static-close", "webbench-1.1-mixed"] {
-            let clients: Vec<usize> = of(name).mixes.iter().map(|mix| mix.clients).collect();
+            let clients: Vec<usize> = suite_named(name).mixes.iter().map(|mix| mix.clients).collect();
             assert_eq!(clients, [1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 144]);
-            let mix = &of(name).mixes[12];
+            let mix = &suite_named(name).mixes[12];
             assert_eq!((mix.ramp_up_s, mix.length_s, mix.ramp_down_s), (30.0, 120.0, 10.0));
         }
-        assert!(of("webbench-1.1-static").keep_alive && !of("webbench-1.1-static-close").keep_alive);
-        assert_eq!(of("webbench-1.1-static").parts, of("webbench-1.1-static-close").parts);
-        assert_eq!(of("webbench-1.1-mixed").parts, of("accelerator-mixed").parts);
+        assert!(
+            suite_named("webbench-1.1-static").keep_alive
+                && !suite_named("webbench-1.1-static-close").keep_alive
+        );
+        assert_eq!(suite_named("webbench-1.1-static").parts, suite_named("webbench-1.1-static-close").parts);
+        assert_eq!(suite_named("webbench-1.1-mixed").parts, suite_named("accelerator-mixed").parts);
     }
 
     #[test]
@@ -577,11 +583,11 @@ mod tests {
         let part = suite.first_part();
         assert_eq!((part.needs(), part.programs()), (vec!["cgi", "files", "tls"], vec!["cgi"]));
         let share = |secure: bool, program: bool| -> f64 {
-            let of = |class: &&Class| {
+            let is_of_kind = |class: &&Class| {
                 class.endpoint.is_secure == secure
                     && matches!(class.content, Content::Interface { .. }) == program
             };
-            part.workload.classes.iter().filter(of).map(|class| class.weight_percent).sum()
+            part.workload.classes.iter().filter(is_of_kind).map(|class| class.weight_percent).sum()
         };
         let shares = [share(true, true), share(true, false), share(false, true), share(false, false)];
         assert!(
@@ -617,10 +623,10 @@ mod tests {
         };
         assert_eq!(shares(&servlets), shares(&suite));
         let record = servlets.record(true, 1);
-        let of = |class: &crate::result::ClassRecord| (class.tls, class.interface.clone());
-        let last = record.classes.last().map(of);
+        let target_of = |class: &crate::result::ClassRecord| (class.tls, class.interface.clone());
+        let last = record.classes.last().map(target_of);
         assert_eq!(last, Some((true, Some("servlet-stream".to_owned()))));
-        assert_eq!(record.classes.first().map(of), Some((false, None)));
+        assert_eq!(record.classes.first().map(target_of), Some((false, None)));
     }
 
     #[test]
@@ -760,15 +766,15 @@ mod tests {
             let whole_s = (suite.quick_warm_up_s + mixes_s) * suite.parts.len() as f64;
             assert!(mixes_s <= 12.0 && whole_s <= 120.0, "the quick form takes {whole_s} s");
         }
-        let of = |name: &str| suites.iter().find(|suite| suite.name == name).unwrap();
-        assert!(of("spice").keep_alive && !of("spice-close").keep_alive);
-        assert_eq!(of("spice-close").http_version, HttpVersion::Http10);
-        let cgi = &of("spice-cgi").parts[1];
+        let suite_named = |name: &str| suites.iter().find(|suite| suite.name == name).unwrap();
+        assert!(suite_named("spice").keep_alive && !suite_named("spice-close").keep_alive);
+        assert_eq!(suite_named("spice-close").http_version, HttpVersion::Http10);
+        let cgi = &suite_named("spice-cgi").parts[1];
         assert_eq!((cgi.needs(), cgi.programs()), (vec!["cgi"], vec!["cgi"]));
-        let jsp = of("spice-jsp");
+        let jsp = suite_named("spice-jsp");
         let plan = jsp.plan(&jsp.parts[1], &jsp.mixes[0], &run_parameters());
         assert_eq!((plan.requests.len(), plan.requests[99].path.as_str()), (100, "/base/jsp/100.jsp"));
-        let plan = of("spice-cgi").plan(cgi, &of("spice-cgi").mixes[0], &run_parameters());
+        let plan = suite_named("spice-cgi").plan(cgi, &suite_named("spice-cgi").mixes[0], &run_parameters());
         assert_eq!((plan.requests.len(), plan.requests[0].path.as_str()), (1, "/base/cgi-bin/spice"));
         assert_eq!(plan.requests[0].expected_body_bytes, Some(6250));
     }

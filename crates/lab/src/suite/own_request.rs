@@ -5,7 +5,7 @@ use super::Lengths;
 use super::script::{check_variables, step};
 use super::stream::{GRPC_FIELDS, Stream, framed, stream};
 use super::values::SECONDS_MAX;
-use crate::definition::{DefinitionError, Located, Table};
+use crate::definition::{DefinitionError, LocatedValue, Table};
 use touchstone_http::grammar::is_token;
 use touchstone_http::hexadecimal;
 use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest, StepPlan};
@@ -235,10 +235,14 @@ fn body(table: &Table<'_>) -> Result<Option<Vec<u8>>, DefinitionError> {
 }
 
 fn statuses(table: &Table<'_>) -> Result<Vec<u16>, DefinitionError> {
-    let Some(Located { value, at }) = table.numbers("status", 200.0..=599.0)? else { return Ok(Vec::new()) };
+    let Some(LocatedValue { value, at }) = table.numbers("status", 200.0..=599.0)? else {
+        return Ok(Vec::new());
+    };
     match value.iter().all(|status| status.fract() == 0.0) {
         true => Ok(value.into_iter().map(|status| status as u16).collect()),
-        false => Err(table.error_at(&Located { value, at }, "a status is a whole number from 200 to 599")),
+        false => {
+            Err(table.error_at(&LocatedValue { value, at }, "a status is a whole number from 200 to 599"))
+        }
     }
 }
 
@@ -282,14 +286,14 @@ mod tests {
 
     #[test]
     fn what_a_file_can_answer_is_known() {
-        let of = |path: &str, bytes| OwnRequest { body_bytes: bytes, ..OwnRequest::get(path) };
-        assert!(of("/a/b-c_d.html", Some(5)).is_file());
+        let request_of = |path: &str, bytes| OwnRequest { body_bytes: bytes, ..OwnRequest::get(path) };
+        assert!(request_of("/a/b-c_d.html", Some(5)).is_file());
         for path in ["/a?b", "/", "/a/", "/a//b", "/.git/x", "/a/../b", "/a%20b"] {
-            assert!(!of(path, Some(5)).is_file(), "{path}");
+            assert!(!request_of(path, Some(5)).is_file(), "{path}");
         }
-        assert!(!of("/a", None).is_file() && !of("/a", Some(0)).is_file());
-        assert!(!OwnRequest { method: "POST".to_string(), ..of("/a", Some(5)) }.is_file());
-        assert!(!OwnRequest { statuses: vec![404], ..of("/a", Some(5)) }.is_file());
+        assert!(!request_of("/a", None).is_file() && !request_of("/a", Some(0)).is_file());
+        assert!(!OwnRequest { method: "POST".to_string(), ..request_of("/a", Some(5)) }.is_file());
+        assert!(!OwnRequest { statuses: vec![404], ..request_of("/a", Some(5)) }.is_file());
     }
 
     proptest! {

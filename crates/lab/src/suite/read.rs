@@ -46,7 +46,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     if mixes.is_empty() {
         return Err(root.error("the suite needs at least one mix: mixes = [{ clients = 1 }]"));
     }
-    let conformance = root.boolean("conformance")?.is_some_and(|asked| asked.value);
+    let conformance = root.boolean("conformance")?.is_some_and(|conformance| conformance.value);
     let conformance_cases = conformance_cases(&root, conformance)?;
     let warm_up = warm_up_s(&root)?;
     let (quick_warm_up, quick_mixes) = match root.table("quick")? {

@@ -172,17 +172,20 @@ fn listed_requests(
 
 /// An interface's answers, in the requested size if it accepts one.
 fn interface_content(table: &Table<'_>, interface: Interface) -> Result<Content, DefinitionError> {
-    let asked = table.whole("body_bytes", 1..=ASKED_BYTES_MAX)?;
-    if let Some(asked) = &asked
+    let asked_bytes = table.whole("body_bytes", 1..=ASKED_BYTES_MAX)?;
+    if let Some(asked_bytes) = &asked_bytes
         && interface.size_query.is_none()
     {
         let message = format!(
             "`{}` is not asked for a size; it answers with {} bytes",
             interface.name, interface.body_bytes
         );
-        return Err(table.error_at(asked, message));
+        return Err(table.error_at(asked_bytes, message));
     }
-    Ok(Content::Interface { interface: Box::new(interface), asked_bytes: asked.map(|asked| asked.value) })
+    Ok(Content::Interface {
+        interface: Box::new(interface),
+        asked_bytes: asked_bytes.map(|asked_bytes| asked_bytes.value),
+    })
 }
 
 fn files(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, DefinitionError> {
@@ -281,8 +284,11 @@ mod tests {
             (files.path(2), files.mean_body_bytes(), files.tree_bytes()),
             ("/D/2.js".to_string(), 2.0, 6)
         );
-        let asked = class("interface = \"cgi-send\"\nbody_bytes = 77").unwrap();
-        assert_eq!((asked.path(0), asked.body_bytes(0)), ("/cgi-bin/send?size=77".to_string(), Some(77)));
+        let with_size = class("interface = \"cgi-send\"\nbody_bytes = 77").unwrap();
+        assert_eq!(
+            (with_size.path(0), with_size.body_bytes(0)),
+            ("/cgi-bin/send?size=77".to_string(), Some(77))
+        );
         let own = class(
             "requests = [{ path = \"/a\", body_bytes = 10, weight = 3 }, { path = \"/b\", file_bytes = 30 }]",
         )
@@ -449,9 +455,9 @@ mod tests {
             let (mut bytes, mut requests, mut chosen) = (0.0, 0.0, 0.0);
             for request in &plan.requests {
                 chosen += request.weight;
-                for asked in request.then.iter().map(|next| &plan.requests[*next]).chain([request]) {
+                for sent in request.then.iter().map(|next| &plan.requests[*next]).chain([request]) {
                     requests += request.weight;
-                    bytes += request.weight * asked.expected_body_bytes.unwrap_or(0) as f64;
+                    bytes += request.weight * sent.expected_body_bytes.unwrap_or(0) as f64;
                 }
             }
             prop_assert!((chosen - 100.0).abs() < 1e-6, "{chosen}");

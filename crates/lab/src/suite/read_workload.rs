@@ -6,7 +6,7 @@ use super::read_class::{FILES_MAX, Shared, Weight, class};
 use super::script::script;
 use super::values::name;
 use super::{Class, Content, Endpoint, Interface, Part, Workload};
-use crate::definition::{DefinitionError, Located, Table};
+use crate::definition::{DefinitionError, LocatedValue, Table};
 use std::collections::HashMap;
 use std::path::Path;
 use touchstone_load::ScriptPlan;
@@ -36,7 +36,7 @@ pub(super) fn parts(
 /// A part for each interface, of one class.
 fn interface_parts(
     root: &Table<'_>,
-    names: &Located<Vec<String>>,
+    names: &LocatedValue<Vec<String>>,
     workload: &Table<'_>,
     endpoint: Endpoint,
 ) -> Result<Vec<Part>, DefinitionError> {

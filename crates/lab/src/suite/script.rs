@@ -1,7 +1,7 @@
 //! Reads what sessions do with values: data files and cookies of all, extractions, assertions and redirects
 //! of one request.
 
-use crate::definition::{DefinitionError, Located, Table};
+use crate::definition::{DefinitionError, LocatedValue, Table};
 use std::path::{Component, Path};
 use touchstone_load::{
     DataPlan, ExtractPlan, MAXIMUM_DATA_BYTES, RowOrder, ScriptPlan, StepPlan, check_step, check_text,
@@ -65,6 +65,6 @@ pub(super) fn step(table: &Table<'_>) -> Result<Option<StepPlan>, DefinitionErro
 }
 
 /// Checks the form of the variables in a text of a request.
-pub(super) fn check_variables(table: &Table<'_>, text: &Located<String>) -> Result<(), DefinitionError> {
+pub(super) fn check_variables(table: &Table<'_>, text: &LocatedValue<String>) -> Result<(), DefinitionError> {
     check_text(&text.value).map_err(|error| table.error_at(text, error.to_string()))
 }

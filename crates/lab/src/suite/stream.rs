@@ -3,7 +3,7 @@
 //! sessions.
 
 use super::values::SECONDS_MAX;
-use crate::definition::{DefinitionError, Located, Table};
+use crate::definition::{DefinitionError, LocatedValue, Table};
 use std::time::Duration;
 use touchstone_load::{HttpVersion, MessageForm, MessagePlan, WebSocketPlan};
 
@@ -100,7 +100,7 @@ fn form(table: &Table<'_>) -> Result<Option<MessageForm>, DefinitionError> {
 fn messages(
     table: &Table<'_>,
     form: Option<MessageForm>,
-    end_after: Option<Located<u64>>,
+    end_after: Option<LocatedValue<u64>>,
 ) -> Result<Option<Stream>, DefinitionError> {
     match (form, end_after) {
         (None, Some(end_after)) => Err(table.error_at(

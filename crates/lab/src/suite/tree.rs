@@ -17,7 +17,7 @@ pub const DIRECTIVE: &[u8] = b"<!--#";
 
 /// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedAnswer {
     /// These bytes.
     Bytes(Vec<u8>),
     /// A server's output for a page: no directive is left in it.
@@ -67,19 +67,19 @@ pub fn write(suite: &Suite, root: &Path) -> io::Result<()> {
 }
 
 /// What the answer to one request must be.
-pub fn expected(workload: &Workload, class_index: usize, class: &Class, number: u64) -> Expected {
+pub fn expected(workload: &Workload, class_index: usize, class: &Class, number: u64) -> ExpectedAnswer {
     match &class.content {
-        Content::Files { .. } => Expected::Bytes(file_content(workload, class_index, class, number)),
+        Content::Files { .. } => ExpectedAnswer::Bytes(file_content(workload, class_index, class, number)),
         Content::Requests { requests, interface, .. } => match &requests[number as usize] {
             request if interface.is_none() && request.is_file() => {
-                Expected::Bytes(own_file(workload, request))
+                ExpectedAnswer::Bytes(own_file(workload, request))
             }
-            _ => Expected::Anything,
+            _ => ExpectedAnswer::Anything,
         },
         Content::Interface { interface, .. } => match interface.at_path() {
-            AtPath::File => Expected::Bytes(interface_file(workload, interface)),
-            AtPath::Page(_) => Expected::Page,
-            AtPath::Nothing => Expected::Anything,
+            AtPath::File => ExpectedAnswer::Bytes(interface_file(workload, interface)),
+            AtPath::Page(_) => ExpectedAnswer::Page,
+            AtPath::Nothing => ExpectedAnswer::Anything,
         },
     }
 }
@@ -223,6 +223,6 @@ mod tests {
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         let workload = &suite.parts[0].workload;
         let expected = expected(workload, 0, &workload.classes[0], 0);
-        assert_eq!(expected, Expected::Bytes(fs::read(path("static.html")).unwrap()));
+        assert_eq!(expected, ExpectedAnswer::Bytes(fs::read(path("static.html")).unwrap()));
     }
 }

@@ -1,6 +1,6 @@
 //! What several parts of a suite's file may hold: times, versions of HTTP, and names.
 
-use crate::definition::{DefinitionError, Located, Table};
+use crate::definition::{DefinitionError, LocatedValue, Table};
 use touchstone_load::HttpVersion;
 
 /// The longest mix, ramp, delay, think time or time limit: a day, in seconds.
@@ -9,7 +9,7 @@ pub(super) const SECONDS_MAX: f64 = 86_400.0;
 /// A version of HTTP by its number.
 pub(super) fn http_version(
     table: &Table<'_>,
-    version: &Located<String>,
+    version: &LocatedValue<String>,
 ) -> Result<HttpVersion, DefinitionError> {
     match version.value.as_str() {
         "1.0" => Ok(HttpVersion::Http10),
@@ -25,7 +25,11 @@ pub(super) fn http_version(
 }
 
 /// A name that may be used in a path, a CSV file and a histogram's tag.
-pub(super) fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String, DefinitionError> {
+pub(super) fn name(
+    table: &Table<'_>,
+    name: LocatedValue<String>,
+    whose: &str,
+) -> Result<String, DefinitionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.value.len() <= 100 && name.value.chars().all(allowed) && !name.value.starts_with('.') {
         return Ok(name.value);

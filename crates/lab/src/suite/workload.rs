@@ -266,9 +266,9 @@ impl Class {
     fn weighted_mean(&self, figure: impl Fn(f64) -> f64) -> f64 {
         let weights = self.popularity();
         let sum: f64 = weights.iter().sum();
-        let of =
+        let weighted =
             |(number, weight): (usize, &f64)| weight / sum * figure(self.usual_bytes(number as u64) as f64);
-        weights.iter().enumerate().map(of).sum()
+        weights.iter().enumerate().map(weighted).sum()
     }
 
     /// The bytes of an answer, or its usual length.

@@ -106,7 +106,12 @@ pub struct Control {
 impl Control {
     /// The socket, to be handed to a successor.
     pub fn to_pass(&self) -> io::Result<(PassedSocket, OwnedFd)> {
-        let passed = PassedSocket { kind: Kind::Control, configured: None, lent: false, owner: self.owner };
+        let passed = PassedSocket {
+            kind: Kind::Control,
+            configured: None,
+            is_shared_with_processes: false,
+            owner: self.owner,
+        };
         Ok((passed, self.socket.try_clone()?.into()))
     }
 

@@ -43,7 +43,7 @@ pub struct PassedSocket {
     /// The address in the old process's configuration.
     pub configured: Option<ListenAddress>,
     /// Whether the socket belongs to the program that started the old process (systemd).
-    pub lent: bool,
+    pub is_shared_with_processes: bool,
     /// The user who may use the control socket, besides root.
     pub owner: u32,
 }
@@ -112,7 +112,7 @@ fn passed_to_json(passed: &PassedSocket) -> Value {
     json!({
         "kind": kind,
         "configured": passed.configured.map(|address| address.to_string()),
-        "lent": passed.lent,
+        "lent": passed.is_shared_with_processes,
         "owner": passed.owner,
     })
 }
@@ -127,7 +127,7 @@ fn passed_from_json(value: &Value) -> PassedSocket {
             _ => Kind::Unknown,
         },
         configured: value["configured"].as_str().and_then(|text| text.parse().ok()),
-        lent: value["lent"].as_bool().unwrap_or(false),
+        is_shared_with_processes: value["lent"].as_bool().unwrap_or(false),
         owner: value["owner"].as_u64().and_then(|owner| owner.try_into().ok()).unwrap_or(0),
     }
 }

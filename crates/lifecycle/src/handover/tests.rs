@@ -20,7 +20,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
 fn listening() -> (PassedSocket, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let configured = Some(listener.local_addr().unwrap().into());
-    (PassedSocket { kind: Kind::Tcp, configured, lent: false, owner: 0 }, listener.into())
+    (PassedSocket { kind: Kind::Tcp, configured, is_shared_with_processes: false, owner: 0 }, listener.into())
 }
 
 #[test]
@@ -87,12 +87,14 @@ fn any_passed() -> impl Strategy<Value = PassedSocket> {
     let unix = "/[a-z ]{1,20}".prop_map(|path| format!("unix:{path}").parse().unwrap());
     let ip = any::<([u8; 4], u16)>().prop_map(|address| SocketAddr::from(address).into());
     let address = proptest::option::of(prop_oneof![ip, unix]);
-    (kind, address, any::<bool>(), any::<u32>()).prop_map(|(kind, configured, lent, owner)| PassedSocket {
-        kind,
-        configured,
-        lent,
-        owner,
-    })
+    (kind, address, any::<bool>(), any::<u32>()).prop_map(
+        |(kind, configured, is_shared_with_processes, owner)| PassedSocket {
+            kind,
+            configured,
+            is_shared_with_processes,
+            owner,
+        },
+    )
 }
 
 proptest! {

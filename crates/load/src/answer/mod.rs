@@ -10,7 +10,7 @@ use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing,
 
 /// The answer is not HTTP, or violates HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedAnswer;
 
 /// A complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl AnswerReader {
         received: &[u8],
         head: &mut ResponseHead,
         sink: &mut impl BodySink,
-    ) -> Result<Option<Answer>, Malformed> {
+    ) -> Result<Option<Answer>, MalformedAnswer> {
         self.bytes += received.len() as u64;
         let mut rest = received;
         while let Part::Head = self.part {
@@ -113,7 +113,7 @@ impl AnswerReader {
         received: &[u8],
         head: &mut ResponseHead,
         sink: &mut impl BodySink,
-    ) -> Result<(usize, Option<Answer>), Malformed> {
+    ) -> Result<(usize, Option<Answer>), MalformedAnswer> {
         let mut rest = received;
         while let Part::Head = self.part {
             match self.receive_head(rest, head)? {
@@ -148,7 +148,11 @@ impl AnswerReader {
     }
 
     /// Reads a head and sets the part that follows it; returns the number of bytes that belong to the head.
-    fn receive_head(&mut self, bytes: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, Malformed> {
+    fn receive_head(
+        &mut self,
+        bytes: &[u8],
+        head: &mut ResponseHead,
+    ) -> Result<Option<usize>, MalformedAnswer> {
         let before = self.partial_head.len();
         let parsed = if before == 0 {
             parse_response_head(bytes, head)
@@ -158,11 +162,11 @@ impl AnswerReader {
             self.partial_head.extend_from_slice(bytes);
             parse_response_head(&self.partial_head, head)
         };
-        match parsed.map_err(|_| Malformed)? {
+        match parsed.map_err(|_| MalformedAnswer)? {
             Parsed::Complete(length) => {
                 self.partial_head.clear();
                 self.begin_body(head)?;
-                length.checked_sub(before).map(Some).ok_or(Malformed)
+                length.checked_sub(before).map(Some).ok_or(MalformedAnswer)
             }
             Parsed::Partial => {
                 if before == 0 {
@@ -175,9 +179,9 @@ impl AnswerReader {
 
     /// Sets the part after the head. An interim answer (RFC 9110, section 15.2) has no body, and another head
     /// follows; 101 is malformed, because the client did not request another protocol.
-    fn begin_body(&mut self, head: &ResponseHead) -> Result<(), Malformed> {
+    fn begin_body(&mut self, head: &ResponseHead) -> Result<(), MalformedAnswer> {
         match head.status {
-            101 => return Err(Malformed),
+            101 => return Err(MalformedAnswer),
             100..=199 => return Ok(()),
             _ => {}
         }
@@ -195,12 +199,16 @@ impl AnswerReader {
         Ok(())
     }
 
-    fn receive_body(&mut self, bytes: &[u8], sink: &mut impl BodySink) -> Result<Option<Answer>, Malformed> {
+    fn receive_body(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut impl BodySink,
+    ) -> Result<Option<Answer>, MalformedAnswer> {
         let complete = match &mut self.part {
             Part::Head => false,
             Part::Length { remaining } => {
                 let length = bytes.len() as u64;
-                *remaining = remaining.checked_sub(length).ok_or(Malformed)?;
+                *remaining = remaining.checked_sub(length).ok_or(MalformedAnswer)?;
                 sink.take(bytes);
                 self.body_bytes += length;
                 *remaining == 0
@@ -231,10 +239,10 @@ impl AnswerReader {
 }
 
 /// The number of bytes that belong to the chunked body.
-fn chunked_length(decoder: &mut ChunkedDecoder, bytes: &[u8]) -> Result<usize, Malformed> {
+fn chunked_length(decoder: &mut ChunkedDecoder, bytes: &[u8]) -> Result<usize, MalformedAnswer> {
     let mut used = 0;
     while used < bytes.len() {
-        let decoded = decoder.decode(&bytes[used..]).map_err(|_| Malformed)?;
+        let decoded = decoder.decode(&bytes[used..]).map_err(|_| MalformedAnswer)?;
         used += decoded.consumed;
         if decoded.done {
             break;
@@ -248,15 +256,15 @@ fn take_chunks(
     decoder: &mut ChunkedDecoder,
     bytes: &[u8],
     sink: &mut impl BodySink,
-) -> Result<(u64, bool), Malformed> {
+) -> Result<(u64, bool), MalformedAnswer> {
     let (mut rest, mut data_bytes) = (bytes, 0);
     while !rest.is_empty() {
-        let decoded = decoder.decode(rest).map_err(|_| Malformed)?;
+        let decoded = decoder.decode(rest).map_err(|_| MalformedAnswer)?;
         data_bytes += decoded.data.len() as u64;
         sink.take(&rest[decoded.data.clone()]);
         rest = &rest[decoded.consumed..];
         if decoded.done && !rest.is_empty() {
-            return Err(Malformed);
+            return Err(MalformedAnswer);
         }
     }
     Ok((data_bytes, decoder.is_done()))

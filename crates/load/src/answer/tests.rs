@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 /// The reader's result for these bytes in pieces of the given lengths (the last length repeats), followed by
 /// the end of the connection.
-fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AnswerAtClose>, Malformed> {
+fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AnswerAtClose>, MalformedAnswer> {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().copied());
     let mut piece = bytes.len();
@@ -13,7 +13,7 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AnswerAtClose>,
         let (received, after) = rest.split_at(piece);
         if answer.is_some() {
             // Bytes after a complete answer, in another receive.
-            return Err(Malformed);
+            return Err(MalformedAnswer);
         }
         answer = reader.receive(received, &mut head, &mut ())?;
         rest = after;
@@ -21,7 +21,7 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AnswerAtClose>,
     Ok(answer.ok_or_else(|| reader.at_close()))
 }
 
-fn whole(text: &str) -> Result<Result<Answer, AnswerAtClose>, Malformed> {
+fn whole(text: &str) -> Result<Result<Answer, AnswerAtClose>, MalformedAnswer> {
     let whole = read(text.as_bytes(), &[]);
     let bytewise = read(text.as_bytes(), &[1]);
     assert_eq!(whole, bytewise, "{text:?} reads differently byte by byte");
@@ -89,7 +89,7 @@ fn interim_answers_are_skipped() {
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     );
     assert_eq!((answer.status, answer.body_bytes), (200, 2));
-    assert_eq!(whole("HTTP/1.1 101 Switching Protocols\r\n\r\n"), Err(Malformed));
+    assert_eq!(whole("HTTP/1.1 101 Switching Protocols\r\n\r\n"), Err(MalformedAnswer));
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn invalid_and_too_long_answers_are_malformed() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nX",
     ] {
-        assert_eq!(whole(text), Err(Malformed), "{text:?}");
+        assert_eq!(whole(text), Err(MalformedAnswer), "{text:?}");
     }
     let maximum = touchstone_http::response::ResponseLimits::default().head_bytes as usize;
     let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(maximum));
-    assert_eq!(read(endless.as_bytes(), &[1000]), Err(Malformed));
+    assert_eq!(read(endless.as_bytes(), &[1000]), Err(MalformedAnswer));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(crate) struct Http2 {
     sending: usize,
     /// The bytes received on the connection since its last window update.
     received: u32,
-    receiving: receive::Receiving,
+    receiving: receive::PartialFrame,
     decoder: Decoder,
     fields: FieldList,
 }
@@ -129,7 +129,7 @@ impl Http2 {
             send_window: i64::from(DEFAULT_WINDOW_BYTES),
             sending: 0,
             received: 0,
-            receiving: receive::Receiving::default(),
+            receiving: receive::PartialFrame::default(),
             decoder: Decoder::new(),
             fields: FieldList::new(),
         }

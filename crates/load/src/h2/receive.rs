@@ -23,7 +23,7 @@ const MAXIMUM_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The received part of an incomplete frame.
 #[derive(Debug, Default)]
-pub(super) struct Receiving {
+pub(super) struct PartialFrame {
     /// The received part of a frame other than plain DATA.
     partial: Vec<u8>,
     /// The remaining part of a DATA frame.

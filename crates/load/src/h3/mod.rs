@@ -315,7 +315,7 @@ fn code(code: ErrorCode) -> VarInt {
 }
 
 /// The answer violates the protocol.
-struct Malformed;
+struct ProtocolViolation;
 
 impl Stream {
     fn new(is_head: bool) -> Stream {
@@ -329,11 +329,11 @@ impl Stream {
         fields: &mut FieldList,
         slot: usize,
         slots: &mut impl SlotSink,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), ProtocolViolation> {
         self.bytes += bytes.len() as u64;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (taken, received) = self.response.receive(rest, fields).map_err(|_| Malformed)?;
+            let (taken, received) = self.response.receive(rest, fields).map_err(|_| ProtocolViolation)?;
             match received {
                 ReceivedResponse::Nothing => return Ok(()),
                 // The final answer follows (RFC 9110, section 15.2).

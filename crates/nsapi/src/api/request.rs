@@ -106,24 +106,24 @@ pub unsafe extern "C" fn request_restart_internal(uri: *const c_char, request: *
     if plugin_request.is_null() {
         return ptr::null_mut();
     }
-    let of = if request.is_null() { &raw mut (*plugin_request).request } else { request };
+    let parent = if request.is_null() { &raw mut (*plugin_request).request } else { request };
     let new = request_create();
     let Some(made) = new.as_mut() else { return new };
     let text = bytes(uri);
     let mut parts = text.splitn(2, |byte| *byte == b'?');
     let path = parts.next().unwrap_or_default();
-    let is_head = (*of).method_num == 0;
+    let is_head = (*parent).method_num == 0;
     made.method_num = c_int::from(!is_head) as i16;
-    made.orig_rq = if (*of).orig_rq.is_null() { of } else { (*of).orig_rq };
+    made.orig_rq = if (*parent).orig_rq.is_null() { parent } else { (*parent).orig_rq };
     pblock::insert(made.reqpb, b"method", if is_head { b"HEAD" } else { b"GET" });
     pblock::insert(made.reqpb, b"uri", path);
     if let Some(query) = parts.next() {
         pblock::insert(made.reqpb, b"query", query);
     }
-    let protocol = pblock::find((*of).reqpb, b"protocol").unwrap_or(b"HTTP/1.1");
+    let protocol = pblock::find((*parent).reqpb, b"protocol").unwrap_or(b"HTTP/1.1");
     pblock::insert(made.reqpb, b"protocol", protocol);
     pblock::insert(made.reqpb, b"clf-request", &[b"GET ", text, b" ", protocol].concat());
-    pblock::pblock_copy((*of).headers, made.headers);
+    pblock::pblock_copy((*parent).headers, made.headers);
     for name in [
         &b"content-length"[..],
         b"content-type",

@@ -8,7 +8,7 @@ use super::path_check::{as_path, path};
 use crate::abi::{LOG_WARN, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION, REQ_PROCEED, Request, Session};
 use crate::api::protocol::{after_start, http_set_finfo, set_status};
 use crate::api::request::request_stat_path;
-use crate::connection::{Delegate, Delegated};
+use crate::connection::{Delegate, DelegatedRequest};
 use crate::pblock;
 use crate::plugin_request::of_session;
 
@@ -145,7 +145,7 @@ unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -
         }
     });
     let path_info = pblock::find((*request).vars, b"path-info").unwrap_or_default().to_vec();
-    let delegated = Delegated { to, path: path(request).to_vec(), path_info, fields };
+    let delegated = DelegatedRequest { to, path: path(request).to_vec(), path_info, fields };
     (*plugin_request).pipeline.delegated = Some(delegated);
     REQ_PROCEED
 }

@@ -18,7 +18,7 @@ use touchstone_handler::handler::{
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
-use touchstone_interfaces::cgi::resolve::Resolved;
+use touchstone_interfaces::cgi::resolve::CgiProgram;
 
 use super::answer::CollectedAnswer;
 use super::bridge::{CoreEnd, Event, Message, WorkerEnd, bridge};
@@ -27,7 +27,7 @@ use super::known_length::with_known_length;
 use super::process::Child;
 use super::workers::{TooBusy, Workers};
 use crate::abi::LOG_INFORM;
-use crate::connection::{Delegate, Delegated, HostRequest, RequestEnd, TlsFacts};
+use crate::connection::{Delegate, DelegatedRequest, HostRequest, RequestEnd, TlsFacts};
 use crate::engine::{Engine, Log, Settings};
 use crate::pipeline::{self, ThreadKind};
 use crate::plugin_request::current;
@@ -289,9 +289,9 @@ impl NsapiOfCore {
     }
 
     /// Passes a request to another part of the server.
-    async fn delegated(self: Rc<Self>, delegated: Delegated, request: Request) -> Handled {
+    async fn delegated(self: Rc<Self>, delegated: DelegatedRequest, request: Request) -> Handled {
         let fields = delegated.field_lines();
-        let Delegated { to, path, path_info, .. } = delegated;
+        let DelegatedRequest { to, path, path_info, .. } = delegated;
         let path = PathBuf::from(OsString::from_vec(path));
         let show = match to {
             Delegate::Includes => Show::Page,
@@ -313,7 +313,7 @@ impl NsapiOfCore {
         }
         let directory = file.parent().unwrap_or(Path::new("/")).to_path_buf();
         let script_name = request.path.strip_suffix(&path_info[..]).unwrap_or(&request.path).to_vec();
-        let program = Resolved { file, directory, script_name, path_info };
+        let program = CgiProgram { file, directory, script_name, path_info };
         match self.programs.clone().run(request, program).await {
             Handled::Answer(mut answer) => {
                 answer.fields.extend_from_slice(&fields);

@@ -130,8 +130,8 @@ impl Child {
                     self.keep(stream, generation);
                     return client.finish(request_end);
                 }
-                Err(Failed::BeforeAnything) if was_kept && attempt == 0 => {}
-                Err(Failed::ClientGone) => return,
+                Err(PluginFailure::BeforeAnything) if was_kept && attempt == 0 => {}
+                Err(PluginFailure::ClientGone) => return,
                 Err(_) => break,
             }
         }
@@ -329,7 +329,7 @@ fn how(ended: &io::Result<(ExitStatus, bool)>) -> String {
     }
 }
 
-enum Failed {
+enum PluginFailure {
     BeforeAnything,
     Later,
     ClientGone,
@@ -340,22 +340,22 @@ fn plugin_request(
     mut stream: UnixStream,
     request: &OwnedRequest,
     client: &mut WorkerEnd,
-) -> Result<(UnixStream, RequestEnd), Failed> {
+) -> Result<(UnixStream, RequestEnd), PluginFailure> {
     if stream.set_read_timeout(Some(CHECK_INTERVAL)).is_err()
         || write_frame(&mut stream, Kind::Request, &request.encode()).is_err()
     {
-        return Err(Failed::BeforeAnything);
+        return Err(PluginFailure::BeforeAnything);
     }
-    let mut failed = Failed::BeforeAnything;
+    let mut failed = PluginFailure::BeforeAnything;
     let mut payload = Vec::new();
     let mut piece = vec![0u8; 64 * 1024];
     loop {
         let kind = match read_while_connected(&mut stream, &mut payload, client) {
             Ok(kind) => kind,
-            Err(None) => return Err(Failed::ClientGone),
+            Err(None) => return Err(PluginFailure::ClientGone),
             Err(Some(_)) => return Err(failed),
         };
-        failed = Failed::Later;
+        failed = PluginFailure::Later;
         let done = match kind {
             Kind::Head => decode_head(&payload).map(|head| client.start_with(head)),
             Kind::Data => Some(client.write(&payload)),
@@ -373,14 +373,14 @@ fn plugin_request(
             Kind::End => {
                 return decode_request_end(&payload)
                     .map(|request_end| (stream, request_end))
-                    .ok_or(Failed::Later);
+                    .ok_or(PluginFailure::Later);
             }
             _ => None,
         };
         match done {
             Some(Ok(())) => {}
-            Some(Err(ClientDisconnected)) => return Err(Failed::ClientGone),
-            None => return Err(Failed::Later),
+            Some(Err(ClientDisconnected)) => return Err(PluginFailure::ClientGone),
+            None => return Err(PluginFailure::Later),
         }
     }
 }

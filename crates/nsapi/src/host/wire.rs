@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use touchstone_handler::reason_phrase::ReasonPhrase;
 
-use crate::connection::{Delegate, Delegated, HostRequest, RequestEnd, TlsFacts};
+use crate::connection::{Delegate, DelegatedRequest, HostRequest, RequestEnd, TlsFacts};
 
 use super::answer::Head;
 
@@ -167,7 +167,7 @@ impl OwnedRequest {
 
     /// Encodes it as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Out(Vec::with_capacity(1024));
+        let mut out = MessageWriter(Vec::with_capacity(1024));
         self.texts.iter().for_each(|text| out.bytes(text));
         out.optional(self.query.as_deref());
         out.number(self.fields.len() as u64);
@@ -240,7 +240,7 @@ impl OwnedRequest {
 
 /// Encodes the head of an answer.
 pub fn encode_head(head: &Head) -> Vec<u8> {
-    let mut out = Out(Vec::with_capacity(64 + head.fields.len()));
+    let mut out = MessageWriter(Vec::with_capacity(64 + head.fields.len()));
     out.number(u64::from(head.status));
     out.number(u64::from(head.content_length.is_some()));
     out.number(head.content_length.unwrap_or(0));
@@ -275,7 +275,7 @@ pub fn decode_head(bytes: &[u8]) -> Option<Head> {
 
 /// Encodes the end of a request.
 pub fn encode_request_end(request_end: &RequestEnd) -> Vec<u8> {
-    let mut out = Out(Vec::new());
+    let mut out = MessageWriter(Vec::new());
     match request_end {
         RequestEnd::Answered => out.number(0),
         RequestEnd::Close => out.number(1),
@@ -304,12 +304,12 @@ pub fn decode_request_end(bytes: &[u8]) -> Option<RequestEnd> {
         _ => return None,
     };
     let (path, path_info) = (input.bytes()?, input.bytes()?);
-    Some(RequestEnd::Delegated(Delegated { to, path, path_info, fields: Vec::new() }))
+    Some(RequestEnd::Delegated(DelegatedRequest { to, path, path_info, fields: Vec::new() }))
 }
 
-struct Out(Vec<u8>);
+struct MessageWriter(Vec<u8>);
 
-impl Out {
+impl MessageWriter {
     fn number(&mut self, number: u64) {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
@@ -397,8 +397,12 @@ mod tests {
             assert_eq!(decode_head(&encode_head(&wrong)), None, "{}", fields.escape_ascii());
         }
         assert_eq!(decode_head(&encode_head(&Head { status: 100, ..head })), None);
-        let delegated =
-            Delegated { to: Delegate::Cgi, path: b"/a".to_vec(), path_info: Vec::new(), fields: Vec::new() };
+        let delegated = DelegatedRequest {
+            to: Delegate::Cgi,
+            path: b"/a".to_vec(),
+            path_info: Vec::new(),
+            fields: Vec::new(),
+        };
         for request_end in [RequestEnd::Answered, RequestEnd::Close, RequestEnd::Delegated(delegated)] {
             assert_eq!(decode_request_end(&encode_request_end(&request_end)), Some(request_end));
         }

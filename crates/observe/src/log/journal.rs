@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::message_socket::{FIELD, Lost, connect, is_full, send_each};
+use super::message_socket::{FIELD, LineLoss, connect, is_full, send_each};
 use super::settings::LogIdentity;
 
 /// The journal.
@@ -42,7 +42,7 @@ impl Journal {
         &mut self,
         severity: u8,
         lines: impl Iterator<Item = &'l [u8]>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), LineLoss> {
         send_each(lines, |line| self.send_entry(&entry(&self.fixed, severity, line)))
     }
 

@@ -9,24 +9,25 @@ const WINDOW: Duration = Duration::from_secs(1);
 pub struct LineBudget {
     most: usize,
     since: Option<Instant>,
-    taken: usize,
+    lines_this_second: usize,
 }
 
 impl LineBudget {
     /// A budget of this many lines a second.
     pub fn new(most: usize) -> LineBudget {
-        LineBudget { most, since: None, taken: 0 }
+        LineBudget { most, since: None, lines_this_second: 0 }
     }
 
     /// Takes lines of one message. Returns false, and takes none, if they are too many for this second.
     pub fn takes(&mut self, lines: usize, now: Instant) -> bool {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
-            (self.since, self.taken) = (Some(now), 0);
+            (self.since, self.lines_this_second) = (Some(now), 0);
         }
         // A message that is longer than the whole budget is written at the beginning of a second.
-        let is_within = self.taken == 0 || self.taken.saturating_add(lines) <= self.most;
+        let is_within =
+            self.lines_this_second == 0 || self.lines_this_second.saturating_add(lines) <= self.most;
         if is_within {
-            self.taken = self.taken.saturating_add(lines);
+            self.lines_this_second = self.lines_this_second.saturating_add(lines);
         }
         is_within
     }

@@ -60,13 +60,14 @@ mod tests {
 
     #[test]
     fn a_long_one_keeps_its_beginning_and_its_end() {
-        let of = |count: usize| (0..count).map(|number| format!("{number}\n")).collect::<String>();
-        let whole = lines(&of(201));
+        let numbered_lines =
+            |count: usize| (0..count).map(|number| format!("{number}\n")).collect::<String>();
+        let whole = lines(&numbered_lines(201));
         assert_eq!((whole.len(), whole[200].as_str()), (201, "java | 200"));
-        let cut = lines(&of(202));
+        let cut = lines(&numbered_lines(202));
         assert_eq!(cut.len(), 201);
         assert_eq!(cut[149..152], ["java | 149", "java | ... 2 lines left out ...", "java | 152"]);
-        let cut = lines(&of(1_000));
+        let cut = lines(&numbered_lines(1_000));
         assert_eq!((cut.len(), cut[150].as_str()), (201, "java | ... 800 lines left out ..."));
         assert_eq!((cut[151].as_str(), cut[200].as_str()), ("java | 950", "java | 999"));
     }

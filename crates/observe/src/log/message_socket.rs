@@ -13,7 +13,7 @@ pub(super) const FIELD: u8 = 0x1F;
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many lines were lost, and why.
-pub(super) type Lost = (u64, io::Error);
+pub(super) type LineLoss = (u64, io::Error);
 
 /// A socket for datagrams to this one.
 pub(super) fn connect(path: &Path) -> io::Result<UnixDatagram> {
@@ -32,7 +32,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 pub(super) fn send_each<M>(
     messages: impl Iterator<Item = M>,
     mut send: impl FnMut(M) -> io::Result<()>,
-) -> Result<(), Lost> {
+) -> Result<(), LineLoss> {
     let (mut lost, mut reason) = (0, None);
     for message in messages {
         if let Err(error) = send(message) {

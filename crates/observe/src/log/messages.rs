@@ -5,7 +5,7 @@
 use std::io;
 
 use super::journal::Journal;
-use super::message_socket::Lost;
+use super::message_socket::LineLoss;
 use super::settings::{LogDestination, LogIdentity};
 use super::syslog::Syslog;
 
@@ -30,7 +30,7 @@ impl Messages {
     }
 
     /// Sends each line as a message of this severity.
-    pub(super) fn send(&mut self, severity: u8, lines: &[u8]) -> Result<(), Lost> {
+    pub(super) fn send(&mut self, severity: u8, lines: &[u8]) -> Result<(), LineLoss> {
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         match self {
             Messages::Syslog(syslog) => syslog.send(severity, lines),

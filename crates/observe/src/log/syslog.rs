@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-use super::message_socket::{FIELD, Lost, SEND_TIMEOUT, connect, is_full, send_each};
+use super::message_socket::{FIELD, LineLoss, SEND_TIMEOUT, connect, is_full, send_each};
 use super::settings::{LogIdentity, SyslogServer};
 use crate::log_line::LogClock;
 
@@ -56,7 +56,7 @@ impl Syslog {
         &mut self,
         severity: u8,
         lines: impl Iterator<Item = &'l [u8]> + Clone,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), LineLoss> {
         let clock = LogClock::now();
         let head = head(self.facility, severity, &clock, &self.sender);
         let messages = lines.clone().map(|line| message(&head, line));
@@ -67,7 +67,7 @@ impl Syslog {
         sent.map_err(|error| (lines.count() as u64, error))
     }
 
-    fn send_datagrams(&mut self, messages: impl Iterator<Item = Vec<u8>>) -> Result<(), Lost> {
+    fn send_datagrams(&mut self, messages: impl Iterator<Item = Vec<u8>>) -> Result<(), LineLoss> {
         send_each(messages, |mut message| {
             cut(&mut message, LONGEST_DATAGRAM);
             self.send_datagram(&message)

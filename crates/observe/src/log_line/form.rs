@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use touchstone_expression::{Known, Scope};
+use touchstone_expression::{AvailableFrom, Scope};
 use touchstone_http::decimal;
 
 use super::clock::LogClock;
@@ -27,7 +27,7 @@ impl LineFormat {
     /// The form that a configuration names: a word, or a format string. The error states what is wrong with
     /// it.
     pub fn parse(text: &str) -> Result<LineFormat, String> {
-        LineFormat::parse_in(text, Known::Line.into())
+        LineFormat::parse_in(text, AvailableFrom::Line.into())
     }
 
     /// The same with the maps of a scope.

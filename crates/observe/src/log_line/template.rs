@@ -1,7 +1,7 @@
 //! A format string of the access log, parsed once: `$client "$request" $status $header{x-forwarded-for}`.
 
 use touchstone_expression::text::Part;
-use touchstone_expression::{Fact, Known, Scope, Text, Variable};
+use touchstone_expression::{AvailableFrom, Fact, Scope, Text, Variable};
 
 use super::clock::LogClock;
 use super::record::Record;
@@ -23,7 +23,7 @@ impl Template {
         if let Some(control) = source.chars().find(|character| character.is_control()) {
             return Err(format!("holds a control character, {control:?}; a line is one line"));
         }
-        let scope = Scope { known: Known::Line, ..scope };
+        let scope = Scope { known: AvailableFrom::Line, ..scope };
         let text = Text::read(source, scope)?;
         if !text.has_variables() {
             return Err(no_variable(source));
@@ -106,7 +106,7 @@ mod tests {
             ..Record::default()
         };
         let mut line = Vec::new();
-        Template::compile(format, Known::Line.into()).unwrap().append(
+        Template::compile(format, AvailableFrom::Line.into()).unwrap().append(
             &mut line,
             &LogClock::at(1_795_168_800, 7),
             &record,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn problem(format: &str) -> String {
-        Template::compile(format, Known::Line.into()).unwrap_err()
+        Template::compile(format, AvailableFrom::Line.into()).unwrap_err()
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn what_a_line_needs() {
         let needs = |format| {
-            let template = Template::compile(format, Known::Line.into()).unwrap();
+            let template = Template::compile(format, AvailableFrom::Line.into()).unwrap();
             (template.needs_duration, template.needs_request_id)
         };
         assert_eq!(needs("$client"), (false, false));
@@ -172,7 +172,7 @@ mod tests {
                 None => format!("${}", entry.name),
             };
             let mut line = Vec::new();
-            let template = Template::compile(&format, Known::Line.into()).unwrap();
+            let template = Template::compile(&format, AvailableFrom::Line.into()).unwrap();
             template.append(&mut line, &LogClock::at(0, 0), &Record::default());
             assert!(line.len() > 1, "{format}");
         }
@@ -186,7 +186,8 @@ mod tests {
         let map = Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, line)), &Maps::default());
         let mut maps = Maps::default();
         maps.add(map.unwrap());
-        let template = Template::compile("[$map{m}]", Scope::from(Known::Line).with_maps(&maps)).unwrap();
+        let template =
+            Template::compile("[$map{m}]", Scope::from(AvailableFrom::Line).with_maps(&maps)).unwrap();
         let line = |status: u16| {
             let mut line = Vec::new();
             let record = Record { status, target: b"/x", ..Record::default() };
@@ -203,9 +204,10 @@ mod tests {
             target in prop::collection::vec(any::<u8>(), 0..100),
             format in "[$a-z{}% ]{0,40}",
         ) {
-            let _ = Template::compile(&format, Known::Line.into());
+            let _ = Template::compile(&format, AvailableFrom::Line.into());
             let record = Record { client: "::1", target: &target, host: Some(&target), ..Record::default() };
-            let template = Template::compile("$target $path $query $host", Known::Line.into()).unwrap();
+            let text = "$target $path $query $host";
+            let template = Template::compile(text, AvailableFrom::Line.into()).unwrap();
             let mut line = Vec::new();
             template.append(&mut line, &LogClock::at(0, 0), &record);
             prop_assert_eq!(line.pop(), Some(b'\n'));

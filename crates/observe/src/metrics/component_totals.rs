@@ -44,7 +44,7 @@ impl ComponentTotals {
 
 /// All components that are in use.
 pub fn component_totals(counts: &ServiceCounts) -> Vec<ComponentTotals> {
-    let of = |(name, counts): (component_counts::Name, Arc<component_counts::Counts>)| ComponentTotals {
+    let totals = |(name, counts): (component_counts::Name, Arc<component_counts::Counts>)| ComponentTotals {
         site: name.site,
         route: name.route,
         component: name.component,
@@ -58,5 +58,5 @@ pub fn component_totals(counts: &ServiceCounts) -> Vec<ComponentTotals> {
         moved: counts.moved.get(),
         failures: Cause::ALL.map(|cause| counts.failures(cause)),
     };
-    counts.components.all().into_iter().map(of).collect()
+    counts.components.all().into_iter().map(totals).collect()
 }

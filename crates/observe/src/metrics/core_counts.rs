@@ -43,7 +43,7 @@ impl ConnectionState {
 
 /// Why a connection was not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum ConnectionRefusal {
     /// Its client has too many (`limits.connections_per_client`).
     PerClient,
     /// `limits.connections` was reached; counted once for each time that accepting paused.
@@ -54,10 +54,14 @@ pub enum Refused {
     ProxyHeader,
 }
 
-impl Refused {
+impl ConnectionRefusal {
     /// All of them.
-    pub const ALL: [Refused; 4] =
-        [Refused::PerClient, Refused::Limit, Refused::AcceptFailed, Refused::ProxyHeader];
+    pub const ALL: [ConnectionRefusal; 4] = [
+        ConnectionRefusal::PerClient,
+        ConnectionRefusal::Limit,
+        ConnectionRefusal::AcceptFailed,
+        ConnectionRefusal::ProxyHeader,
+    ];
 
     /// The value of the label `reason`.
     pub fn label(self) -> &'static str {
@@ -125,7 +129,7 @@ pub struct CoreCounts {
     pub sent_bytes: Count,
     /// Connections that wait, by [`ConnectionState`], as of the last tick.
     pub connections: [Count; 4],
-    /// Connections not served, by [`Refused`].
+    /// Connections not served, by [`ConnectionRefusal`].
     pub refused: [Count; 4],
     /// Clients too slow, by [`Timeout`].
     pub timeouts: [Count; 5],
@@ -190,7 +194,7 @@ impl CoreCounts {
     }
 
     /// A connection was not served.
-    pub fn refused(&self, reason: Refused) {
+    pub fn refused(&self, reason: ConnectionRefusal) {
         self.refused[reason as usize].add(1);
     }
 

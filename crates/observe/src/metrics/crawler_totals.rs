@@ -18,10 +18,10 @@ pub struct CrawlerTotals {
 
 /// All bots and sites that are in use.
 pub fn crawler_totals(counts: &ServiceCounts) -> Vec<CrawlerTotals> {
-    let of = |(name, counts): (crawler_counts::Name, Arc<crawler_counts::Counts>)| CrawlerTotals {
+    let totals = |(name, counts): (crawler_counts::Name, Arc<crawler_counts::Counts>)| CrawlerTotals {
         site: name.site,
         bot: name.bot,
         results: counts.results(),
     };
-    counts.crawlers.all().into_iter().map(of).collect()
+    counts.crawlers.all().into_iter().map(totals).collect()
 }

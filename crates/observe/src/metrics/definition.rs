@@ -9,7 +9,7 @@ use touchstone_proxy::{FailureLabel, State, TIME_BOUNDS_S};
 
 use super::control_counts::ControlResult;
 use super::core_counts::{
-    ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
+    ConnectionRefusal, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, TLS_VERSIONS, Timeout, version_label,
 };
 use super::metric::{Definition, Kind, Samples};
 use super::origin_totals::OriginTotals;
@@ -286,7 +286,7 @@ pub static METRICS: &[Definition] = &[
              is missing or not valid",
         )],
         collect: |totals, samples| {
-            for reason in Refused::ALL {
+            for reason in ConnectionRefusal::ALL {
                 samples.add(&[reason.label()], totals.refused[reason as usize]);
             }
         },

@@ -28,7 +28,7 @@ pub struct LoginTotals {
 
 /// All clients of providers that are in use.
 pub fn login_totals(counts: &ServiceCounts) -> Vec<LoginTotals> {
-    let of = |(name, counts): (login_counts::Name, Arc<login_counts::Counts>)| LoginTotals {
+    let totals = |(name, counts): (login_counts::Name, Arc<login_counts::Counts>)| LoginTotals {
         issuer: name.issuer,
         client: name.client,
         started: counts.started.get(),
@@ -38,5 +38,5 @@ pub fn login_totals(counts: &ServiceCounts) -> Vec<LoginTotals> {
         renewals: counts.renewals(),
         logout_tokens: counts.logout_tokens(),
     };
-    counts.logins.all().into_iter().map(of).collect()
+    counts.logins.all().into_iter().map(totals).collect()
 }

@@ -84,7 +84,8 @@ pub use acme_counts::{AcmeCounts, AcmeTotals};
 pub use component_totals::{ComponentTotals, component_totals};
 pub use control_counts::{ControlCounts, ControlResult};
 pub use core_counts::{
-    ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
+    ConnectionRefusal, ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, TLS_VERSIONS, Timeout,
+    version_label,
 };
 pub use core_metrics::{AnswerFacts, CoreMetrics};
 pub use count::Count;

@@ -44,17 +44,18 @@ impl StreamTotals {
 
 /// All streams that are in use.
 pub fn stream_totals(counts: &ServiceCounts) -> Vec<StreamTotals> {
-    let of = |((name, protocol), counts): (stream_counts::Name, Arc<stream_counts::Counts>)| StreamTotals {
-        name,
-        protocol,
-        accepted: counts.accepted.get(),
-        open: counts.open.get(),
-        ends: End::ALL.map(|end| counts.ends(end)),
-        received_bytes: counts.received_bytes.get(),
-        sent_bytes: counts.sent_bytes.get(),
-        received_datagrams: counts.received_datagrams.get(),
-        sent_datagrams: counts.sent_datagrams.get(),
-        dropped_datagrams: counts.dropped_datagrams.get(),
-    };
-    counts.streams.all().into_iter().map(of).collect()
+    let totals =
+        |((name, protocol), counts): (stream_counts::Name, Arc<stream_counts::Counts>)| StreamTotals {
+            name,
+            protocol,
+            accepted: counts.accepted.get(),
+            open: counts.open.get(),
+            ends: End::ALL.map(|end| counts.ends(end)),
+            received_bytes: counts.received_bytes.get(),
+            sent_bytes: counts.sent_bytes.get(),
+            received_datagrams: counts.received_datagrams.get(),
+            sent_datagrams: counts.sent_datagrams.get(),
+            dropped_datagrams: counts.dropped_datagrams.get(),
+        };
+    counts.streams.all().into_iter().map(totals).collect()
 }

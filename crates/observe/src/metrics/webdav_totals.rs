@@ -24,7 +24,7 @@ pub struct WebDavTotals {
 
 /// All routes with WebDAV that are in use.
 pub fn webdav_totals(counts: &ServiceCounts) -> Vec<WebDavTotals> {
-    let of = |(name, counts): (webdav_counts::Name, Arc<webdav_counts::Counts>)| WebDavTotals {
+    let totals = |(name, counts): (webdav_counts::Name, Arc<webdav_counts::Counts>)| WebDavTotals {
         site: name.site,
         route: name.route,
         requests: counts.requests(),
@@ -32,5 +32,5 @@ pub fn webdav_totals(counts: &ServiceCounts) -> Vec<WebDavTotals> {
         written_bytes: counts.written_bytes.get(),
         locks: counts.locks_held(),
     };
-    counts.webdav.all().into_iter().map(of).collect()
+    counts.webdav.all().into_iter().map(totals).collect()
 }

@@ -12,5 +12,5 @@ mod object;
 mod table;
 
 pub use native::{Arguments, Calls, Form, Function, Functions, NativeType};
-pub use object::{Gil, Kind, Object, PythonException, Sent};
+pub use object::{CoroutineStep, Gil, Kind, Object, PythonException};
 pub use table::{Api, load};

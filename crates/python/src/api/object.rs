@@ -22,7 +22,7 @@ pub struct Gil {
 }
 
 /// How a coroutine has used its turn.
-pub enum Sent {
+pub enum CoroutineStep {
     /// It waits for this.
     Yielded(Object),
     /// It has returned.
@@ -536,13 +536,13 @@ impl Gil {
     }
 
     /// Runs a coroutine up to where it first waits.
-    pub fn step(self, coroutine: &Object) -> Result<Sent, PythonException> {
+    pub fn step(self, coroutine: &Object) -> Result<CoroutineStep, PythonException> {
         let mut result = ptr::null_mut();
         let Some(send) = self.api.PyIter_Send else { return Err(PythonException) };
         // SAFETY: the object is a coroutine, and lives. The place is local, and gets a reference, or null.
         let sent = unsafe { send(coroutine.raw(), self.api._Py_NoneStruct.cast(), &mut result) };
         let result = self.owned(result)?;
-        Ok(if sent == 1 { Sent::Yielded(result) } else { Sent::Returned })
+        Ok(if sent == 1 { CoroutineStep::Yielded(result) } else { CoroutineStep::Returned })
     }
 
     /// Makes a context the current one.

@@ -71,8 +71,8 @@ impl WorkerProcess {
         prepare(&mut command, user, settings.limits.memory);
         leave_no_orphan(&mut command, Signal::KILL);
         let process = WatchedProcess::start(command)?;
-        let told = WorkerSettings { route: settings.clone(), interpreter: interpreter.clone() };
-        let text = serde_json::to_vec(&told).map_err(io::Error::other)?;
+        let settings_message = WorkerSettings { route: settings.clone(), interpreter: interpreter.clone() };
+        let text = serde_json::to_vec(&settings_message).map_err(io::Error::other)?;
         control::send(&ours, control::SETTINGS, &text, &[wake.as_fd()], SendFlags::empty())?;
         Ok(WorkerProcess {
             worker: Arc::new(Worker::new(number, process.id(), ours, wake)),

@@ -68,7 +68,7 @@ pub struct PythonOfCore {
 }
 
 /// Why no worker takes the request.
-enum Refused {
+enum NoWorkerReason {
     /// All workers have the maximum of waiting requests.
     Full,
     /// There is no worker.
@@ -124,16 +124,16 @@ impl PythonOfCore {
     }
 
     /// The worker for a request: the core's own, unless another one has fewer requests.
-    fn choose(&self) -> Result<Rc<Link>, Refused> {
+    fn choose(&self) -> Result<Rc<Link>, NoWorkerReason> {
         self.refresh();
         let links = self.links.borrow();
         let under_way = |link: &&Rc<Link>| link.worker.under_way.load(Ordering::Relaxed);
         let open = || links.iter().filter(|link| link.is_open());
         let count = open().count();
         if count == 0 {
-            return Err(Refused::NoWorker);
+            return Err(NoWorkerReason::NoWorker);
         }
-        let own = open().nth(self.server.core() % count).ok_or(Refused::NoWorker)?;
+        let own = open().nth(self.server.core() % count).ok_or(NoWorkerReason::NoWorker)?;
         let mut chosen = own;
         if count > 1 {
             let least = open().min_by_key(under_way).unwrap_or(own);
@@ -145,17 +145,17 @@ impl PythonOfCore {
             }
         }
         if under_way(&chosen) >= self.pool.settings().limits.queue {
-            return Err(Refused::Full);
+            return Err(NoWorkerReason::Full);
         }
         Ok(chosen.clone())
     }
 
     /// Sends a worker the request that `write` writes.
-    fn ask(&self, wanted: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<WorkerRequest, Refused> {
+    fn ask(&self, wanted: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<WorkerRequest, NoWorkerReason> {
         let link = self.choose()?;
         let mut written = self.written.borrow_mut();
         write(&mut written);
-        link.ask(&written, wanted).ok_or(Refused::NoWorker)
+        link.ask(&written, wanted).ok_or(NoWorkerReason::NoWorker)
     }
 
     /// Waits until there is a worker.
@@ -205,13 +205,13 @@ impl PythonOfCore {
             };
             let sent = match sent {
                 Ok(worker_request) => Rc::new(worker_request),
-                Err(Refused::Full) => {
+                Err(NoWorkerReason::Full) => {
                     let message = format!("the queues of all workers of {} are full", self.name());
                     self.server.log(Level::Warning, "the queues of Python workers are full", &message);
                     self.pool.counts().full.fetch_add(1, Ordering::Relaxed);
                     return unavailable();
                 }
-                Err(Refused::NoWorker) => {
+                Err(NoWorkerReason::NoWorker) => {
                     waits += 1;
                     if waits > 10 || self.wait_for_worker().await.is_none() {
                         self.pool.counts().no_worker.fetch_add(1, Ordering::Relaxed);

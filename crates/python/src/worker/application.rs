@@ -29,9 +29,9 @@ impl Application {
 
     /// Whether one thread at a time runs Python.
     pub fn has_lock(&self, gil: Gil) -> bool {
-        let asked =
+        let has_lock_answer =
             self.find(gil, c"touchstone_has_lock").ok().and_then(|has_lock| gil.call0(&has_lock).ok());
-        asked.is_none_or(|has| gil.is_true(&has).unwrap_or(true))
+        has_lock_answer.is_none_or(|has| gil.is_true(&has).unwrap_or(true))
     }
 
     /// The files of its modules.

@@ -220,8 +220,8 @@ mod tests {
             ("X_Forwarded_For", None),
             ("Proxy", None),
         ] {
-            let made = variable_name(name.as_bytes());
-            assert_eq!(made.as_deref(), variable.map(str::as_bytes), "{name}");
+            let converted = variable_name(name.as_bytes());
+            assert_eq!(converted.as_deref(), variable.map(str::as_bytes), "{name}");
         }
     }
 

@@ -70,7 +70,7 @@ pub struct Request {
 
 /// The result of reading a body.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum BodyRead {
     /// A part of it.
     Piece(Vec<u8>),
     /// Its end.
@@ -225,10 +225,10 @@ impl Hub {
     }
 
     /// The next piece of a request's body, if available; `None`: it must be awaited.
-    pub fn take_body(&self, key: Key) -> Option<Read> {
+    pub fn take_body(&self, key: Key) -> Option<BodyRead> {
         let mut state = self.lock();
         loop {
-            let Some(under_way) = state.under_way.get_mut(&key) else { return Some(Read::Broken) };
+            let Some(under_way) = state.under_way.get_mut(&key) else { return Some(BodyRead::Broken) };
             if let Some(read) = under_way.take_body() {
                 return Some(read);
             }
@@ -239,8 +239,8 @@ impl Hub {
     }
 
     /// Waits for the next piece of a request's body. Called without the interpreter's lock.
-    pub fn wait_for_body(&self, key: Key) -> Read {
-        self.wait_until(key, RequestState::take_body).unwrap_or(Read::Broken)
+    pub fn wait_for_body(&self, key: Key) -> BodyRead {
+        self.wait_until(key, RequestState::take_body).unwrap_or(BodyRead::Broken)
     }
 
     /// Waits for credit to send up to `wanted` bytes; returns how much. `None`: the client has disconnected.
@@ -360,12 +360,12 @@ impl RequestState {
     }
 
     /// The next piece of the body, or its end, if available.
-    fn take_body(&mut self) -> Option<Read> {
+    fn take_body(&mut self) -> Option<BodyRead> {
         match (self.body.pop_front(), self.body_end) {
-            (Some(piece), _) => Some(Read::Piece(piece)),
-            (None, Some(true)) => Some(Read::Broken),
-            (None, Some(false)) => Some(Read::End),
-            (None, None) => self.is_gone.then_some(Read::Broken),
+            (Some(piece), _) => Some(BodyRead::Piece(piece)),
+            (None, Some(true)) => Some(BodyRead::Broken),
+            (None, Some(false)) => Some(BodyRead::End),
+            (None, None) => self.is_gone.then_some(BodyRead::Broken),
         }
     }
 }

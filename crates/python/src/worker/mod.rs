@@ -16,7 +16,7 @@
 //! | `names` | objects that every request needs, made once |
 //! | `environ` | a request as the dictionary of WSGI |
 //! | `response` | the head of an answer, checked |
-//! | `kept` | objects that requests share |
+//! | `object_cache` | objects that requests share |
 //! | `hub` | the state that the threads of a WSGI application share |
 //! | `wsgi` | calls a WSGI application |
 //! | `asgi` | calls an ASGI application |
@@ -26,10 +26,10 @@ mod asgi;
 mod control;
 mod environ;
 mod hub;
-mod kept;
 mod links;
 mod monitor;
 mod names;
+mod object_cache;
 mod parts;
 mod process;
 mod response;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::application::Application;
 use super::environ::{Base, Environs};
-use super::hub::{Hub, Read};
+use super::hub::{BodyRead, Hub};
 use super::links::{self, CoreSender, Key};
 use super::monitor::{Monitor, MonitorCheck};
 use super::names::Names;
@@ -609,15 +609,15 @@ fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, PythonE
                 call.context.hub.wait_for_body(call.key)
             }
         };
-        if let Read::Piece(piece) = &read {
+        if let BodyRead::Piece(piece) = &read {
             let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
             call.push(gil, Kind::Want, 0, |send| send(&[&length.to_le_bytes()]));
         }
         state = call.lock(gil);
         match read {
-            Read::Piece(piece) => (state.piece, state.read) = (piece, 0),
-            Read::End => state.has_read_all = true,
-            Read::Broken => {
+            BodyRead::Piece(piece) => (state.piece, state.read) = (piece, 0),
+            BodyRead::End => state.has_read_all = true,
+            BodyRead::Broken => {
                 return Err(gil.raise(Class::Os, "the client has left before the end of its body"));
             }
         }

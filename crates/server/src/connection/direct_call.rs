@@ -50,10 +50,10 @@ impl Connection {
         let callers = core.callers.as_ref();
         let is_on_thread = callers.is_some();
         if !self.may_call_program(state, site, is_on_thread, last) {
-            return CacheAttempt::Not;
+            return CacheAttempt::NeedsExchange;
         }
         let snapshot = state.snapshot.clone();
-        let Some(rules) = &snapshot.sites[site].rules else { return CacheAttempt::Not };
+        let Some(rules) = &snapshot.sites[site].rules else { return CacheAttempt::NeedsExchange };
         let head = &state.head;
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
@@ -70,14 +70,14 @@ impl Connection {
             connection: None,
             locator: snapshot.locator.as_deref(),
         };
-        let program = rules.program_at_once(&view);
+        let program = rules.immediate_program(&view);
         let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
         else {
-            return CacheAttempt::Not;
+            return CacheAttempt::NeedsExchange;
         };
         let is_trusted = self.is_from_trusted_proxy(&snapshot);
         if !head.fields.iter().all(|line| is_forwarded(line.name.of(bytes), is_trusted)) {
-            return CacheAttempt::Not;
+            return CacheAttempt::NeedsExchange;
         }
         let started = Instant::now();
         let tls = self.tls_facts();
@@ -101,7 +101,7 @@ impl Connection {
             connection,
         };
         if let Some(callers) = callers {
-            let Some(mut caller) = callers.get(program.interface) else { return CacheAttempt::Not };
+            let Some(mut caller) = callers.get(program.interface) else { return CacheAttempt::NeedsExchange };
             let (answered, is_written, identity) =
                 match call(callers, &mut **caller, site, &program, &view, get) {
                     Ok(called) => called,
@@ -115,7 +115,7 @@ impl Connection {
                 false => self.send_or_wait(state, bytes, ready_answer, last),
             };
         }
-        let Some(admitted) = program.admit(&view) else { return CacheAttempt::Not };
+        let Some(admitted) = program.admit(&view) else { return CacheAttempt::NeedsExchange };
         let user = name_of_user(&admitted);
         let handler = steps::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
@@ -169,7 +169,7 @@ impl Connection {
         let is_alone = !is_on_thread || (last && state.gathered.is_empty());
         let may_answer = |rules: &SiteRules| match is_on_thread {
             true => rules.has_called_programs(),
-            false => rules.has_programs_at_once(),
+            false => rules.has_immediate_programs(),
         };
         let site = &state.snapshot.sites[site];
         is_alone
@@ -240,7 +240,7 @@ impl Connection {
         } else {
             self.note_program(state, &ready_answer, bytes, if sent.is_ok() { body_bytes } else { 0 });
         }
-        if sent.is_ok() { attempt } else { CacheAttempt::Broken }
+        if sent.is_ok() { attempt } else { CacheAttempt::ConnectionFailed }
     }
 
     /// Sends an answer that was ready at once but whose body has not arrived yet.
@@ -262,14 +262,14 @@ fn call(
     get: PlainGet<'_>,
 ) -> Result<(ExchangeAnswer, bool, Option<Arc<Identity>>), CacheAttempt> {
     if !caller.takes(&get) {
-        return Err(CacheAttempt::Not);
+        return Err(CacheAttempt::NeedsExchange);
     }
-    let admitted = program.admit(view).ok_or(CacheAttempt::Not)?;
+    let admitted = program.admit(view).ok_or(CacheAttempt::NeedsExchange)?;
     let user = name_of_user(&admitted);
     let client = get.client.map(|client| client.ip());
-    let of =
+    let called_request =
         CalledRequest { site, route: program.route, client, user: user.clone(), started: get.received_at };
-    callers.link.begin_call(callers.connection.get(), get.buffer, of);
+    callers.link.begin_call(callers.connection.get(), get.buffer, called_request);
     let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
     match (called, callers.link.end_call()) {
         (CallResult::Answer(answer), Some(_)) => {
@@ -305,7 +305,7 @@ fn progress_of(
     program: &ImmediateProgram<'_>,
 ) -> Rc<Progress> {
     let progress = Progress::of_program(snapshot, peer, under_way, site, program.route);
-    progress.with(program.interface.name());
+    progress.set_handler_name(program.interface.name());
     progress
 }
 

@@ -21,7 +21,7 @@ const MOST_SPARE_HEADS: usize = 64;
 
 /// The answers of a connection that are not counted and logged yet.
 #[derive(Default)]
-pub struct Gathered {
+pub struct GatheredAnswers {
     /// Where the present request begins in the bytes that are served.
     pub request_at: usize,
     /// Those in the buffer of the core.
@@ -73,7 +73,7 @@ impl GatheredAnswer {
     }
 }
 
-impl Gathered {
+impl GatheredAnswers {
     /// Takes the head of the present request, whose bytes are `bytes`, out of `state.head`.
     fn take_head(&mut self, state: &mut CoreState, bytes: &[u8]) -> Box<GatheredHead> {
         let mut gathered_head = self.spare_heads.pop().unwrap_or_default();

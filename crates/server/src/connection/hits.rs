@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use touchstone_files::cache::{ConnectionForm, Prepared};
+use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_http::request::Parsed;
 use touchstone_http::request_view::HeadFields;
 
@@ -77,17 +77,17 @@ impl Connection {
                     return (at + length, ConnectionStep::Close);
                 }
                 CacheAttempt::Answered { persistent: false } => return (at + length, ConnectionStep::Linger),
-                CacheAttempt::Partly { prepared, sent } => {
+                CacheAttempt::PartlySent { prepared, sent } => {
                     return (at, ConnectionStep::Finish { prepared, sent });
                 }
                 CacheAttempt::Ready(ready_answer) => return (at, ConnectionStep::SendReady(ready_answer)),
                 CacheAttempt::ConnectionReturned => return (bytes.len(), ConnectionStep::ConnectionReturned),
                 CacheAttempt::Pending(waits) => return (at, ConnectionStep::Wait(waits)),
-                CacheAttempt::Not => {
+                CacheAttempt::NeedsExchange => {
                     let parsed = ParsedHead { head: std::mem::take(&mut state.head), length };
                     return (at, ConnectionStep::Answer(Box::new(parsed)));
                 }
-                CacheAttempt::Broken => return (bytes.len(), ConnectionStep::Close),
+                CacheAttempt::ConnectionFailed => return (bytes.len(), ConnectionStep::Close),
             }
             if state.gathered.len() > GATHER_BYTES {
                 // `serve` has written them; no more bytes are read from a client that does not read its
@@ -114,13 +114,13 @@ impl Connection {
             is_tls: self.transport.scheme() != "http",
         };
         let lookup = Lookup::of_head(&state.head, bytes, form);
-        let (prepared, of) =
+        let (prepared, hit_route) =
             match cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date) {
-                LookupResult::Hit { prepared, of, .. } => (prepared, of),
+                LookupResult::Hit { prepared, hit_route, .. } => (prepared, hit_route),
                 LookupResult::Miss { site, path } => {
                     return self.call_program(state, bytes, site, path, last);
                 }
-                LookupResult::Exchange => return CacheAttempt::Not,
+                LookupResult::Exchange => return CacheAttempt::NeedsExchange,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         let body_bytes = prepared.body_length() as u64;
@@ -129,22 +129,22 @@ impl Connection {
             state.gathered.extend_from_slice(first);
             state.gathered.extend_from_slice(second);
             self.requests += 1;
-            self.gathered_hit(state, of, body_bytes, bytes);
+            self.gathered_hit(state, hit_route, body_bytes, bytes);
             return CacheAttempt::Answered { persistent };
         }
         let (body_bytes, attempt) = match self.send_answer(first, second, form) {
             Ok(sent) if sent == first.len() + second.len() => {
                 (body_bytes, CacheAttempt::Answered { persistent })
             }
-            Ok(sent) => return CacheAttempt::Partly { prepared: prepared.clone(), sent },
-            Err(_) => (0, CacheAttempt::Broken),
+            Ok(sent) => return CacheAttempt::PartlySent { prepared: prepared.clone(), sent },
+            Err(_) => (0, CacheAttempt::ConnectionFailed),
         };
         self.requests += 1;
         let protocol = protocol_of(&state.head);
         if state.needs_facts() {
             self.tls_facts();
         }
-        accounting::note_hit(state, self.client_connection(protocol), of, body_bytes, bytes);
+        accounting::note_hit(state, self.client_connection(protocol), hit_route, body_bytes, bytes);
         attempt
     }
 
@@ -163,7 +163,11 @@ impl Connection {
     }
 
     /// Writes the rest of a hit that was not sent completely.
-    pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> ConnectionStep {
+    pub(super) async fn finish_hit(
+        &mut self,
+        prepared: Arc<PreparedResponse>,
+        sent: usize,
+    ) -> ConnectionStep {
         let started = Instant::now();
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         let mut sent = sent;

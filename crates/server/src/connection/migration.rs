@@ -178,7 +178,7 @@ impl Connection {
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
         let progress = Progress::of_program(&snapshot, self.peer.address, under_way, site, route);
         progress.signals.handler_started();
-        progress.with(interface.name());
+        progress.set_handler_name(interface.name());
         let handler = steps::handler_of(&core, &snapshot, &interface);
         let mut feed = BodyFeed::none();
         let takes_interim = received.head.version == Version::Http11;

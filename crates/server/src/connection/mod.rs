@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gathered::Gathered;
+use gathered::GatheredAnswers;
 use http2::Http2;
 use migration::Migration;
 use outcome::{PendingAnswer, ReadyAnswer};
@@ -39,9 +39,9 @@ use own_listener::OwnListener;
 use peer::Peer;
 use timing::Timing;
 use touchstone_access::ConnectionPermit;
-use touchstone_admin::connection_info::{Opened, UnderWayGuard};
+use touchstone_admin::connection_info::{OpeningFacts, UnderWayGuard};
 use touchstone_config::ListenAddress;
-use touchstone_files::cache::{ConnectionForm, Prepared};
+use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::request::Protocol;
 use touchstone_http::request::{RequestError, RequestHead, Version};
@@ -65,7 +65,7 @@ pub enum ConnectionStep {
     /// Write the rest of a response that did not fit into one write; the input begins with its request.
     Finish {
         /// The response.
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedResponse>,
         /// How many bytes of it are written.
         sent: usize,
     },
@@ -121,7 +121,7 @@ pub struct Connection {
     input: Vec<u8>,
     /// Gathered answers that did not fit into one write.
     output: Vec<u8>,
-    gathered: Gathered,
+    gathered: GatheredAnswers,
     /// Requests answered.
     requests: u64,
     /// How many bytes the last attempt to receive found.
@@ -146,7 +146,7 @@ impl Connection {
             transport,
             input: Vec::new(),
             output: Vec::new(),
-            gathered: Gathered::default(),
+            gathered: GatheredAnswers::default(),
             requests: 0,
             last_received: 0,
             peer: Peer::new(peer, permit),
@@ -192,7 +192,7 @@ impl Connection {
     pub fn start(mut self, next: ConnectionStep) {
         if self.timing.deadline.is_none() {
             let deadline = self.core.deadlines.register();
-            deadline.session.open(Opened {
+            deadline.session.open(OpeningFacts {
                 peer: self.peer.address,
                 listener: self.listener.address,
                 at: Instant::now(),
@@ -315,7 +315,7 @@ impl Connection {
 
     /// Counts a timeout of the client, unless the connection was ended to make room for others.
     fn count_timeout(&self, kind: Timeout) {
-        if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
+        if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.claim_timeout_count()) {
             self.core.counts.timed_out(kind);
         }
     }

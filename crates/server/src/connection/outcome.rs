@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use touchstone_files::cache::Prepared;
+use touchstone_files::cache::PreparedResponse;
 use touchstone_handler::handler::{Caller, Handler, ImmediateAnswer, PendingCall};
 use touchstone_sites::site::Snapshot;
 
@@ -15,7 +15,7 @@ pub enum CacheAttempt {
     /// It was answered, or its answer was collected; `persistent`: the connection continues.
     Answered { persistent: bool },
     /// It was answered in part.
-    Partly { prepared: Arc<Prepared>, sent: usize },
+    PartlySent { prepared: Arc<PreparedResponse>, sent: usize },
     /// A program has answered, and the answer cannot be sent directly.
     Ready(Box<ReadyAnswer>),
     /// A program was called, and the connection has returned to its core before the answer.
@@ -23,9 +23,9 @@ pub enum CacheAttempt {
     /// A program is making the answer.
     Pending(Box<PendingAnswer>),
     /// It is not a plain hit.
-    Not,
+    NeedsExchange,
     /// The connection failed.
-    Broken,
+    ConnectionFailed,
 }
 
 /// An answer of a program, and the state of its request.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use touchstone_observe::metrics::Timeout;
 
 use super::parked::PARK_AFTER;
-use super::timing::Waiting;
+use super::timing::WaitPurpose;
 use super::{Connection, ConnectionStep, Refusal, http2};
 use touchstone_exchange::core::CoreState;
 
@@ -54,7 +54,7 @@ impl Connection {
         loop {
             if self.timing.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
                 return Poll::Ready(match self.timing.waiting {
-                    Waiting::Head => {
+                    WaitPurpose::Head => {
                         self.count_timeout(Timeout::Header);
                         ConnectionStep::Refuse(Refusal::Timeout)
                     }
@@ -92,19 +92,19 @@ impl Connection {
     #[inline]
     pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, state: &CoreState) {
         let Some(deadline) = &self.timing.deadline else { return };
-        deadline.wakes(context.waker());
+        deadline.set_waker(context.waker());
         deadline.session.requests.set(self.requests);
         let limits = &state.snapshot.config.limits;
         let now_ms = self.now_ms();
         if !self.input.is_empty() {
             // Counted from the first byte, so a client gains no time by sending single bytes.
-            if self.timing.waiting != Waiting::Head {
-                self.timing.waiting = Waiting::Head;
+            if self.timing.waiting != WaitPurpose::Head {
+                self.timing.waiting = WaitPurpose::Head;
                 deadline.set(now_ms, limits.header_timeout, false);
             }
         } else {
             let limit = if self.requests == 0 { limits.header_timeout } else { limits.keep_alive_timeout };
-            self.timing.waiting = Waiting::Idle;
+            self.timing.waiting = WaitPurpose::Idle;
             deadline.set(now_ms, limit, true);
             if self.can_be_parked() {
                 deadline.set_parking(now_ms, PARK_AFTER);

@@ -48,7 +48,7 @@ enum BodyWait {
 }
 
 /// An error, and how many bytes of the body were sent before it.
-type Broken = (u64, io::Error);
+type WriteFailure = (u64, io::Error);
 
 impl Connection {
     /// Answers any request at the start of the input.
@@ -310,7 +310,7 @@ impl Connection {
         framing: Framing,
         feed: &mut BodyFeed,
         watch: bool,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, WriteFailure> {
         let mut written = 0;
         for part in parts {
             let result = match part {
@@ -371,7 +371,7 @@ impl Connection {
         framing: Framing,
         feed: &mut BodyFeed,
         watch: bool,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, WriteFailure> {
         let mut sent = 0u64;
         let is_chunked = framing == Framing::Chunked;
         loop {

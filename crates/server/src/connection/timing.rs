@@ -10,7 +10,7 @@ use touchstone_exchange::core::deadline::DeadlineGuard;
 
 /// The purpose of the current wait for input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitPurpose {
     /// No bytes yet.
     #[default]
     Nothing,
@@ -24,7 +24,7 @@ pub enum Waiting {
 #[derive(Default)]
 pub struct Timing {
     /// The purpose of the current wait for input.
-    pub waiting: Waiting,
+    pub waiting: WaitPurpose,
     /// The deadline of the current wait; `None` while the connection is not a task.
     pub deadline: Option<DeadlineGuard>,
     /// Bytes sent since the last wait for the client.
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     fn begin_wait(&mut self, limit: Duration, is_idle: bool) {
-        self.timing.waiting = Waiting::Nothing;
+        self.timing.waiting = WaitPurpose::Nothing;
         if let Some(deadline) = &self.timing.deadline {
             deadline.set(self.now_ms(), limit, is_idle);
         }
@@ -78,7 +78,7 @@ impl Connection {
 
     pub(super) fn deadline_expired(&self, context: &mut Context<'_>) -> bool {
         self.timing.deadline.as_ref().is_some_and(|deadline| {
-            deadline.wakes(context.waker());
+            deadline.set_waker(context.waker());
             deadline.expired()
         })
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use quinn::{Incoming, RecvStream, SendStream, ZeroRttAccepted};
 use tokio::time::{sleep, timeout};
 use touchstone_access::ConnectionPermit;
-use touchstone_admin::connection_info::Opened;
+use touchstone_admin::connection_info::OpeningFacts;
 use touchstone_http::h3::frame::append_goaway;
 use touchstone_http::h3::settings::{self, SettingId};
 use touchstone_http::h3::unidirectional::CONTROL;
@@ -70,7 +70,7 @@ pub async fn serve(
     let session = deadline.session_handle();
     let connection = Rc::new(Connection::new(listener, quic, *facts, session));
     connection.listener.core.counts.http3_connections.add(1);
-    deadline.session.open(Opened {
+    deadline.session.open(OpeningFacts {
         peer: Some(connection.quic.remote_address()),
         listener: connection.listener.configured.into(),
         at: Instant::now(),
@@ -241,7 +241,7 @@ impl Connection {
 /// Ready when the deadline has passed.
 async fn expired(deadline: &DeadlineGuard) {
     poll_fn(|context| {
-        deadline.wakes(context.waker());
+        deadline.set_waker(context.waker());
         if deadline.expired() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

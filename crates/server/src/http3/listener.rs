@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quinn::Endpoint;
 use tokio::sync::{Notify, watch};
-use touchstone_files::cache::Prepared;
+use touchstone_files::cache::PreparedResponse;
 use touchstone_http::h2::hpack::FieldList;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
@@ -74,7 +74,7 @@ impl Listener {
     }
 
     /// The header section of a cached answer, as a whole frame.
-    pub fn section(&self, of: HitRoute, path: &[u8], prepared: &Arc<Prepared>) -> Vec<u8> {
+    pub fn section(&self, of: HitRoute, path: &[u8], prepared: &Arc<PreparedResponse>) -> Vec<u8> {
         let sections = &mut *self.sections.borrow_mut();
         let now = self.core.clock.second().unix_seconds;
         if sections.unix_seconds != now {

@@ -38,5 +38,5 @@ mod stream;
 mod transport;
 
 pub use core_listeners::Listeners;
-pub use process_sockets::{CoreSockets, Opened, Sockets};
+pub use process_sockets::{CoreSockets, OpenedSockets, Sockets};
 pub use secrets::Secrets;

@@ -28,7 +28,7 @@ pub struct Sockets {
 }
 
 /// Sockets that were opened for a configuration that is not applied yet.
-pub struct Opened {
+pub struct OpenedSockets {
     /// For each core.
     pub shares: Vec<CoreSockets>,
     addresses: Vec<SocketAddr>,
@@ -79,7 +79,8 @@ impl Sockets {
         for (configured, sockets) in self.open.iter().chain(&self.ahead) {
             for socket in sockets {
                 let configured = Some((*configured).into());
-                let passed = PassedSocket { kind: Kind::Http3, configured, lent: false, owner: 0 };
+                let passed =
+                    PassedSocket { kind: Kind::Http3, configured, is_shared_with_processes: false, owner: 0 };
                 all.push((passed, socket.try_clone()?.into()));
             }
         }
@@ -93,7 +94,7 @@ impl Sockets {
         snapshot: &Snapshot,
         bound: impl Fn(SocketAddr) -> SocketAddr,
         error_log: &ErrorLog,
-    ) -> Result<Opened, String> {
+    ) -> Result<OpenedSockets, String> {
         let mut shares: Vec<CoreSockets> = (0..self.cores).map(|_| Vec::new()).collect();
         let (mut addresses, mut opened) = (Vec::new(), Vec::new());
         let waits = self.waits;
@@ -118,18 +119,18 @@ impl Sockets {
                      its content"
                 ));
             }
-            let told = |error: io::Error| problem(address, &error);
+            let describe = |error: io::Error| problem(address, &error);
             for (share, socket) in shares.iter_mut().zip(&sockets) {
-                share.push((configured, socket.try_clone().map_err(told)?));
+                share.push((configured, socket.try_clone().map_err(describe)?));
             }
             opened.push((configured, sockets));
             error_log.info(format_args!("listening on {address} for HTTP/3"));
         }
-        Ok(Opened { shares, addresses, sockets: opened })
+        Ok(OpenedSockets { shares, addresses, sockets: opened })
     }
 
     /// Keeps what was opened for a configuration that is applied now; returns the sockets of each core.
-    pub fn apply(&mut self, opened: Opened) -> Vec<CoreSockets> {
+    pub fn apply(&mut self, opened: OpenedSockets) -> Vec<CoreSockets> {
         self.open.retain(|(address, _)| opened.addresses.contains(address));
         self.open.extend(opened.sockets);
         // Sockets that were kept for an unwanted address are closed, unless the addresses that are needed are

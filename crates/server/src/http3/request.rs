@@ -11,7 +11,7 @@ use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
 use touchstone_access::{AdmittedRequest, MinimumRate};
 use touchstone_config::{LimitsConfig, LogLevel};
-use touchstone_files::cache::{ConnectionForm, Prepared};
+use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
@@ -39,7 +39,7 @@ const BODY_BYTES: usize = 256 * 1024;
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// The task that feeds a request's body to its handler.
-type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
+type BodyFeedTask<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
 
 /// Answers the request of a stream.
 pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream) {
@@ -108,7 +108,7 @@ struct StreamTask<'a> {
 /// How a request continues after its head.
 enum RequestAction {
     /// The cache has the answer: its head and its body.
-    Hit(Vec<u8>, Arc<Prepared>, Hit),
+    Hit(Vec<u8>, Arc<PreparedResponse>, Hit),
     /// A handler answers it.
     Handled {
         snapshot: Arc<Snapshot>,
@@ -122,7 +122,7 @@ enum RequestAction {
 
 /// A hit that is not counted and logged yet.
 struct Hit {
-    of: HitRoute,
+    hit_route: HitRoute,
     /// The head and the user; `None`: neither a log nor a span needs them.
     received: Option<Box<(HeadBuilder, AdmittedRequest)>>,
     /// That of the configuration under which it was found.
@@ -183,7 +183,7 @@ impl StreamTask<'_> {
                 let progress = self.progress.clone();
                 let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
                 let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, limits, &progress)) as Feeding<'_>
+                    Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>
                 });
                 self.drive(&received, work, feeding).await
             }
@@ -230,36 +230,42 @@ impl StreamTask<'_> {
         };
         let lookup = Lookup::of_stream(*view, has_body);
         let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
-        let LookupResult::Hit { prepared, of, path } = result else { return None };
-        let (section, prepared) = (connection.listener.section(of, path, prepared), prepared.clone());
+        let LookupResult::Hit { prepared, hit_route, path } = result else { return None };
+        let (section, prepared) = (connection.listener.section(hit_route, path, prepared), prepared.clone());
         connection.count_answer();
         let limits = state.limits;
         let received = state.needs_facts().then(|| {
-            let user = of.has_user.then(|| std::mem::take(&mut state.caches.admitted));
+            let user = hit_route.has_user.then(|| std::mem::take(&mut state.caches.admitted));
             Box::new((head_of(view, true, limits), user.unwrap_or_default()))
         });
-        Some(RequestAction::Hit(section, prepared, Hit { of, received, generation: state.generation }))
+        Some(RequestAction::Hit(section, prepared, Hit { hit_route, received, generation: state.generation }))
     }
 
     /// Counts and logs a hit, of whose body this many bytes were sent.
     fn note_hit(&self, hit: Hit, body_bytes: u64) {
         let connection = self.connection();
         let state = &mut *connection.listener.core.state.borrow_mut();
-        let Hit { mut of, received, generation } = hit;
+        let Hit { mut hit_route, received, generation } = hit;
         if generation != state.generation {
             // The positions may be those of other sites.
-            (of.site, of.route) = (usize::MAX, None);
+            (hit_route.site, hit_route.route) = (usize::MAX, None);
         }
         state.metrics.begin_turn_at(self.started);
         state.received_at = Some(self.started);
         let Some((received, admitted)) = received.map(|received| *received) else {
-            return state.metrics.hit(of.site, of.route, Protocol::Http3, body_bytes, of.is_accelerated);
+            return state.metrics.hit(
+                hit_route.site,
+                hit_route.route,
+                Protocol::Http3,
+                body_bytes,
+                hit_route.is_accelerated,
+            );
         };
         state.caches.admitted = admitted;
         let tls = connection.tls_facts();
         let mut peer_text = String::new();
         let client_connection = self.client_connection(&mut peer_text, Some(&tls));
-        accounting::note_stream_hit(state, client_connection, of, body_bytes, || received);
+        accounting::note_stream_hit(state, client_connection, hit_route, body_bytes, || received);
     }
 
     fn begin_exchange(
@@ -328,7 +334,7 @@ impl StreamTask<'_> {
         &mut self,
         received: &ReceivedHead,
         work: impl Future<Output = ExchangeAnswer>,
-        mut feeding: Option<Feeding<'_>>,
+        mut feeding: Option<BodyFeedTask<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
         let minimum = MinimumRate::of_answers(&self.limits());
@@ -469,7 +475,7 @@ fn append_one(status: u16, fields: &[u8], frames: &mut Vec<u8>) {
     frames.extend_from_slice(&encode_fields(status, split_fields(fields)));
 }
 
-async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {
+async fn poll_feeding(feeding: &mut Option<BodyFeedTask<'_>>) -> Result<(), BodyProblem> {
     match feeding {
         Some(feeding) => feeding.await,
         None => pending().await,

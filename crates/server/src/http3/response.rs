@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quinn::SendStream;
 use tokio::time::timeout;
 use touchstone_access::{MinimumRate, RateCheck};
-use touchstone_files::cache::Prepared;
+use touchstone_files::cache::PreparedResponse;
 use touchstone_handler::answer::{Answer, BodyPart, Framing, cached_bytes};
 use touchstone_http::grammar::{split_field, split_fields};
 use touchstone_http::h3::frame::{self, FrameType};
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a cached answer and ends the stream.
-    pub async fn cached(&mut self, section: Vec<u8>, prepared: Arc<Prepared>) -> Result<(), Failure> {
+    pub async fn cached(&mut self, section: Vec<u8>, prepared: Arc<PreparedResponse>) -> Result<(), Failure> {
         let length = prepared.body().len();
         let mut head = section;
         if length > 0 {

@@ -94,7 +94,8 @@ impl DatagramSockets {
         for address in &self.addresses {
             for socket in &address.sockets {
                 let configured = Some(address.configured.into());
-                let passed = PassedSocket { kind: Kind::Udp, configured, lent: false, owner: 0 };
+                let passed =
+                    PassedSocket { kind: Kind::Udp, configured, is_shared_with_processes: false, owner: 0 };
                 all.push((passed, socket.try_clone()?.into()));
             }
         }

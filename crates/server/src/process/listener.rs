@@ -16,7 +16,7 @@ use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_access::{Admission, ConnectionPermit, proxy_header};
 use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_http::request_view::UNIX_CLIENT;
-use touchstone_observe::metrics::Refused;
+use touchstone_observe::metrics::ConnectionRefusal;
 use touchstone_stream::StreamOfCore;
 use touchstone_transport::Socket;
 
@@ -81,11 +81,11 @@ pub fn adopt(socket: &TcpListener, is_unix: bool) -> io::Result<()> {
     Ok(())
 }
 
-struct Bound {
+struct BoundSocket {
     socket: RawSocket,
 }
 
-impl Bound {
+impl BoundSocket {
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
@@ -96,7 +96,7 @@ impl Bound {
 }
 
 /// Sets every option once, here: the kernel copies them to each accepted connection.
-fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
+fn bind_one(address: SocketAddr, shared: bool) -> io::Result<BoundSocket> {
     let socket =
         RawSocket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -110,7 +110,7 @@ fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
     socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
     set_defer_accept(&socket, DEFER_ACCEPT_SECONDS);
     socket.bind(&address.into())?;
-    Ok(Bound { socket })
+    Ok(BoundSocket { socket })
 }
 
 /// TCP_DEFER_ACCEPT only saves a wake-up, so an error is ignored.
@@ -126,7 +126,7 @@ pub struct ListenerSeed {
     /// The socket: TCP or unix, which are used in the same way.
     pub socket: TcpListener,
     /// Other processes hold the same socket and continue to use it.
-    pub lent: bool,
+    pub is_shared_with_processes: bool,
 }
 
 /// One core's end of one address.
@@ -136,7 +136,7 @@ pub struct Listener {
     socket: AsyncFd<TcpListener>,
     /// Replaces the address of clients that have none, those of a unix socket.
     peer: Option<SocketAddr>,
-    lent: Cell<bool>,
+    is_shared_with_processes: Cell<bool>,
     /// The stream of the connections; `None`: HTTP. A listener that a reload removes keeps it for the waiting
     /// connections.
     stream: RefCell<Option<Rc<StreamOfCore>>>,
@@ -150,7 +150,7 @@ impl Listener {
             configured: seed.configured,
             peer: seed.configured.unix().map(|_| SocketAddr::new(UNIX_CLIENT, 0)),
             socket: touchstone_transport::sys::register_listener(seed.socket)?,
-            lent: Cell::new(seed.lent),
+            is_shared_with_processes: Cell::new(seed.is_shared_with_processes),
             stream: RefCell::default(),
             stop: Notify::new(),
         }))
@@ -158,7 +158,7 @@ impl Listener {
 
     /// Ends the accept loop. Another process that holds the same socket accepts the waiting connections.
     pub fn leave(&self) {
-        self.lent.set(true);
+        self.is_shared_with_processes.set(true);
         self.stop();
     }
 
@@ -182,7 +182,7 @@ impl Listener {
                 AcceptResult::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
-        if !self.lent.get() {
+        if !self.is_shared_with_processes.get() {
             self.close(&core).await;
         }
     }
@@ -213,15 +213,15 @@ impl Listener {
             };
             core.counts.accepted.add(1);
             let Admission::Admitted(permit) = core.admit(peer) else {
-                core.counts.refused(Refused::PerClient);
+                core.counts.refused(ConnectionRefusal::PerClient);
                 core.refuse_connection(descriptor, self.configured);
                 continue;
             };
             if core.expects_proxy_header(self.configured, peer) {
-                self.begin_proxied(core, descriptor, peer);
+                self.serve_proxied(core, descriptor, peer);
                 continue;
             }
-            begin(core, Socket::fresh(descriptor), peer, permit, self.configured);
+            serve_accepted(core, Socket::fresh(descriptor), peer, permit, self.configured);
         }
         AcceptResult::More
     }
@@ -243,10 +243,10 @@ impl Listener {
     }
 
     /// Takes the PROXY header off the connection first; it has nearly always arrived already.
-    fn begin_proxied(&self, core: &Rc<Core>, descriptor: std::os::fd::OwnedFd, peer: Option<SocketAddr>) {
+    fn serve_proxied(&self, core: &Rc<Core>, descriptor: std::os::fd::OwnedFd, peer: Option<SocketAddr>) {
         let configured = self.configured;
         match proxy_header::try_read(&descriptor) {
-            Ok(Some(source)) => begin_for(core, source, Socket::fresh(descriptor), peer, configured),
+            Ok(Some(source)) => serve_named_client(core, source, Socket::fresh(descriptor), peer, configured),
             Ok(None) => {
                 let core = core.clone();
                 let limit = core.state.borrow().snapshot.config.limits.header_timeout;
@@ -254,14 +254,14 @@ impl Listener {
                     let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
                     match tokio::time::timeout(limit, proxy_header::read(&stream)).await {
                         Ok(Ok(source)) => {
-                            begin_for(&core, source, Socket::Registered(stream), peer, configured)
+                            serve_named_client(&core, source, Socket::Registered(stream), peer, configured)
                         }
-                        _ => core.counts.refused(Refused::ProxyHeader),
+                        _ => core.counts.refused(ConnectionRefusal::ProxyHeader),
                     }
                 });
             }
             Err(error) => {
-                core.counts.refused(Refused::ProxyHeader);
+                core.counts.refused(ConnectionRefusal::ProxyHeader);
                 core.error_log.limited(LogLevel::Warning, "PROXY header", error);
             }
         }
@@ -315,7 +315,7 @@ fn after_failure(core: &Core, accepted: usize, errno: rustix::io::Errno) -> Opti
         rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR => None,
         _ => {
             let message = format_args!("cannot accept a connection: {errno}");
-            core.counts.refused(Refused::AcceptFailed);
+            core.counts.refused(ConnectionRefusal::AcceptFailed);
             core.error_log.limited(LogLevel::Error, "accept failed", message);
             Some(AcceptResult::Exhausted)
         }
@@ -323,7 +323,7 @@ fn after_failure(core: &Core, accepted: usize, errno: rustix::io::Errno) -> Opti
 }
 
 /// Serves what needs no wait, and makes the rest a task.
-pub fn begin(
+pub fn serve_accepted(
     core: &Rc<Core>,
     socket: Socket,
     peer: Option<SocketAddr>,
@@ -335,7 +335,7 @@ pub fn begin(
 }
 
 /// The same for the client that a PROXY header named.
-fn begin_for(
+fn serve_named_client(
     core: &Rc<Core>,
     source: ProxySource,
     socket: Socket,
@@ -346,12 +346,12 @@ fn begin_for(
         ProxySource::Local => (peer, None),
         ProxySource::Client { client, .. } => {
             let Admission::Admitted(permit) = core.admit_proxied(client) else {
-                return core.counts.refused(Refused::PerClient);
+                return core.counts.refused(ConnectionRefusal::PerClient);
             };
             (Some(client), permit)
         }
     };
-    begin(core, socket, client, permit, listener);
+    serve_accepted(core, socket, client, permit, listener);
 }
 
 enum AcceptResult {

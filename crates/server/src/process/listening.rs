@@ -25,7 +25,7 @@ use crate::process::socket_rights::SocketRights;
 #[derive(Default)]
 pub struct Listening {
     addresses: Vec<Address>,
-    /// Inherited sockets that no site uses now. A reload may use a lent one.
+    /// Inherited sockets that no site uses now. A reload may use one that is shared with processes.
     spare: Vec<InheritedSocket>,
 }
 
@@ -34,7 +34,7 @@ struct Address {
     configured: ListenAddress,
     bound: ListenAddress,
     /// The process that passed its sockets keeps them open.
-    lent: bool,
+    is_shared_with_processes: bool,
     sockets: Vec<TcpListener>,
     /// The file of a unix socket that this server removes at the end.
     file: Option<SocketFileIdentity>,
@@ -99,9 +99,10 @@ impl Listening {
         self.addresses.extend(addresses);
         for gone in self.addresses.extract_if(.., |address| !wanted.contains(&address.configured)) {
             gone.remove_file();
-            if gone.lent {
-                let Address { bound, lent, sockets, .. } = gone;
-                let spare = |socket| InheritedSocket { configured: None, bound, lent, socket };
+            if gone.is_shared_with_processes {
+                let Address { bound, is_shared_with_processes, sockets, .. } = gone;
+                let spare =
+                    |socket| InheritedSocket { configured: None, bound, is_shared_with_processes, socket };
                 self.spare.extend(sockets.into_iter().map(spare));
             }
         }
@@ -111,7 +112,7 @@ impl Listening {
     /// Closes inherited sockets that no site uses. Returns the addresses of those that another process keeps
     /// open, where clients would wait without an answer.
     pub fn drop_unwanted(&mut self) -> Vec<ListenAddress> {
-        self.spare.retain(|spare| spare.lent);
+        self.spare.retain(|spare| spare.is_shared_with_processes);
         self.spare.iter().map(|spare| spare.bound).collect()
     }
 
@@ -128,15 +129,23 @@ impl Listening {
 
     /// Every socket, to be passed to a successor.
     pub fn to_pass(&self) -> io::Result<Vec<(PassedSocket, OwnedFd)>> {
-        let passed = |configured, lent| PassedSocket { kind: Kind::Tcp, configured, lent, owner: 0 };
+        let passed = |configured, is_shared_with_processes| PassedSocket {
+            kind: Kind::Tcp,
+            configured,
+            is_shared_with_processes,
+            owner: 0,
+        };
         let mut all = Vec::new();
         for address in &self.addresses {
             for socket in &address.sockets {
-                all.push((passed(Some(address.configured), address.lent), socket.try_clone()?.into()));
+                all.push((
+                    passed(Some(address.configured), address.is_shared_with_processes),
+                    socket.try_clone()?.into(),
+                ));
             }
         }
         for spare in &self.spare {
-            all.push((passed(None, spare.lent), spare.socket.try_clone()?.into()));
+            all.push((passed(None, spare.is_shared_with_processes), spare.socket.try_clone()?.into()));
         }
         Ok(all)
     }
@@ -174,7 +183,13 @@ impl Listening {
                 let socket = unix_socket::listen(name, *rights).map_err(bind_error)?;
                 let file = name.path().and_then(unix_socket::identity);
                 let sockets = vec![socket];
-                Ok(Address { configured: address, bound: address, lent: false, sockets, file })
+                Ok(Address {
+                    configured: address,
+                    bound: address,
+                    is_shared_with_processes: false,
+                    sockets,
+                    file,
+                })
             }
         }
     }
@@ -183,7 +198,7 @@ impl Listening {
         match listener::bind(configured, cores) {
             Ok((bound, sockets)) => {
                 let (configured, bound) = (configured.into(), bound.into());
-                Ok(Address { configured, bound, lent: false, sockets, file: None })
+                Ok(Address { configured, bound, is_shared_with_processes: false, sockets, file: None })
             }
             Err(error) => {
                 let help = match error.kind() {
@@ -236,7 +251,11 @@ impl Address {
         let cores = shares.len();
         for index in 0..self.sockets.len().max(cores) {
             let socket = self.sockets[index % self.sockets.len()].try_clone()?;
-            let seed = ListenerSeed { configured: self.configured, socket, lent: self.lent };
+            let seed = ListenerSeed {
+                configured: self.configured,
+                socket,
+                is_shared_with_processes: self.is_shared_with_processes,
+            };
             shares[index % cores].push(seed);
         }
         Ok(())
@@ -250,17 +269,24 @@ fn adopt(configured: ListenAddress, inherited: &[&InheritedSocket], cores: usize
         listener::adopt(&one.socket, configured.unix().is_some())?;
         sockets.push(one.socket.try_clone()?);
     }
-    let (bound, lent) = (inherited[0].bound, inherited.iter().any(|one| one.lent));
+    let (bound, is_shared_with_processes) =
+        (inherited[0].bound, inherited.iter().any(|one| one.is_shared_with_processes));
     let share_a_port = |socket: &TcpListener| SockRef::from(socket).reuse_port().unwrap_or(false);
     // With more cores than before, more sockets are added if they may share the port. If they may not
     // (another user created the others, or systemd keeps those and would not keep these), cores share the
     // existing ones.
-    if !lent && sockets.len() < cores && sockets.iter().all(share_a_port) {
+    if !is_shared_with_processes && sockets.len() < cores && sockets.iter().all(share_a_port) {
         let more = bound.ip().map(|bound| listener::bind_beside(bound, cores - sockets.len()));
         sockets.extend(more.and_then(Result::ok).unwrap_or_default());
     }
-    let path = bound.unix().and_then(UnixSocketName::path).filter(|_| !lent);
-    Ok(Address { configured, bound, lent, sockets, file: path.and_then(unix_socket::identity) })
+    let path = bound.unix().and_then(UnixSocketName::path).filter(|_| !is_shared_with_processes);
+    Ok(Address {
+        configured,
+        bound,
+        is_shared_with_processes,
+        sockets,
+        file: path.and_then(unix_socket::identity),
+    })
 }
 
 fn take<'s>(
@@ -288,8 +314,17 @@ mod tests {
 
     use super::*;
 
-    fn inherited(configured: Option<ListenAddress>, lent: bool, socket: TcpListener) -> InheritedSocket {
-        InheritedSocket { configured, bound: socket.local_addr().unwrap().into(), lent, socket }
+    fn inherited(
+        configured: Option<ListenAddress>,
+        is_shared_with_processes: bool,
+        socket: TcpListener,
+    ) -> InheritedSocket {
+        InheritedSocket {
+            configured,
+            bound: socket.local_addr().unwrap().into(),
+            is_shared_with_processes,
+            socket,
+        }
     }
 
     fn counts(shares: &[Vec<ListenerSeed>]) -> Vec<usize> {
@@ -307,9 +342,9 @@ mod tests {
         let bound = added.addresses().next().unwrap().1;
         assert_eq!(counts(&before.apply(added, &[any_port()])), vec![1; cores]);
         let passed = before.to_pass().unwrap();
-        let sockets = passed
-            .into_iter()
-            .map(|(passed, socket)| inherited(passed.configured, passed.lent, TcpListener::from(socket)));
+        let sockets = passed.into_iter().map(|(passed, socket)| {
+            inherited(passed.configured, passed.is_shared_with_processes, TcpListener::from(socket))
+        });
         (bound, sockets.collect())
     }
 
@@ -333,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn what_no_site_wants_is_closed_unless_it_is_lent() {
+    fn what_no_site_wants_is_closed_unless_other_processes_share_it() {
         let (bound, sockets) = of_a_server(1);
-        let lent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let lent_at = lent.local_addr().unwrap();
+        let shared_listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let lent_at = shared_listener.local_addr().unwrap();
         let lent_address = ListenAddress::from(lent_at);
         let mut all = sockets;
-        all.push(inherited(None, true, lent));
+        all.push(inherited(None, true, shared_listener));
         let other: ListenAddress = "127.0.0.2:0".parse().unwrap();
         let mut listening = Listening::inheriting(all);
         let added = listening.prepare(&[other], 2, &SocketRights::new()).unwrap();
@@ -353,7 +388,12 @@ mod tests {
             let added = listening.prepare(&[other, lent_address], 2, &SocketRights::new()).unwrap();
             let shares = listening.apply(added, &[other, lent_address]);
             assert_eq!(counts(&shares), [1, 1]);
-            assert!(shares.iter().flatten().all(|seed| seed.lent && seed.configured == lent_address));
+            assert!(
+                shares
+                    .iter()
+                    .flatten()
+                    .all(|seed| seed.is_shared_with_processes && seed.configured == lent_address)
+            );
             let added = listening.prepare(&[other], 2, &SocketRights::new()).unwrap();
             listening.apply(added, &[other]);
             assert!(std::net::TcpStream::connect(lent_at).is_ok());
@@ -409,7 +449,7 @@ mod tests {
         let passed = before.to_pass().unwrap().into_iter().map(|(passed, socket)| InheritedSocket {
             configured: passed.configured,
             bound: address,
-            lent: passed.lent,
+            is_shared_with_processes: passed.is_shared_with_processes,
             socket: TcpListener::from(socket),
         });
         let mut after = Listening::inheriting(passed.collect());

@@ -109,9 +109,10 @@ impl Server {
         // Before any thread starts: an early signal must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
-        let privileged = Privileged::open(&config, config_file.as_deref(), inheritance)?;
+        let privileged = PrivilegedStart::open(&config, config_file.as_deref(), inheritance)?;
         let opened = privileged.drop_rights(&config)?;
-        let Opened { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } = opened;
+        let PrivilegedResources { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } =
+            opened;
 
         let spawner = start_spawner();
         let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
@@ -290,14 +291,14 @@ impl Server {
 }
 
 /// What is opened with the rights of the user that has started the server: sockets on ports below 1024, files
-/// in directories of root. Only [`Privileged::drop_rights`] gives it away.
-struct Privileged {
+/// in directories of root. Only [`PrivilegedStart::drop_rights`] gives it away.
+struct PrivilegedStart {
     account: Option<Account>,
-    opened: Opened,
+    opened: PrivilegedResources,
 }
 
 /// What was opened before the rights were dropped.
-struct Opened {
+struct PrivilegedResources {
     cores: usize,
     listening: Listening,
     /// The sockets of each core.
@@ -313,12 +314,12 @@ struct Opened {
     control_problem: Option<String>,
 }
 
-impl Privileged {
+impl PrivilegedStart {
     fn open(
         config: &Config,
         config_file: Option<&Path>,
         inheritance: &mut Inheritance,
-    ) -> Result<Privileged, StartError> {
+    ) -> Result<PrivilegedStart, StartError> {
         let account = account_to_become(config)?;
         if let Some(mask) = config.server.umask {
             privileges::set_umask(mask);
@@ -330,7 +331,7 @@ impl Privileged {
         let datagrams = open_datagrams(config, cores, inheritance)?;
         let pid_file = open_pid_file(config, account.as_ref())?;
         let (control, control_problem) = open_control(config, config_file, inheritance.control.take())?;
-        let opened = Opened {
+        let opened = PrivilegedResources {
             cores,
             listening,
             shares,
@@ -342,11 +343,11 @@ impl Privileged {
             control,
             control_problem,
         };
-        Ok(Privileged { account, opened })
+        Ok(PrivilegedStart { account, opened })
     }
 
     /// Changes to the user of `[server] user`. All else is opened with that user's rights.
-    fn drop_rights(self, config: &Config) -> Result<Opened, StartError> {
+    fn drop_rights(self, config: &Config) -> Result<PrivilegedResources, StartError> {
         if let Some(account) = &self.account {
             account.switch_user().map_err(StartError)?;
         }

@@ -18,7 +18,7 @@ use touchstone_processes::orphans::leave_no_orphan;
 
 use super::log_line;
 use super::settings_file::{SETTINGS_FILE, Settings, own_directory};
-use super::wire::{self, Kind, Parsed};
+use super::wire::{self, Kind, ParsedFrame};
 use crate::directory::{PrivateDirectory, stable_name};
 use crate::route_state::RouteState;
 use crate::server_log::log;
@@ -103,8 +103,8 @@ impl Child {
         let (mut input, mut piece) = (Vec::new(), [0; 4096]);
         loop {
             match wire::parse(&input) {
-                Parsed::Frame(Kind::Status, _, payload, _) => return Some(payload.to_vec()),
-                Parsed::Partial => {}
+                ParsedFrame::Frame(Kind::Status, _, payload, _) => return Some(payload.to_vec()),
+                ParsedFrame::Partial => {}
                 _ => return None,
             }
             let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;

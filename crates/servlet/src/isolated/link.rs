@@ -11,8 +11,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use touchstone_http::field_lines;
 
-use super::outgoing::Outgoing;
-use super::wire::{self, Flags, Kind, Parsed};
+use super::outgoing::OutgoingFrames;
+use super::wire::{self, Flags, Kind, ParsedFrame};
 use crate::head::Piece;
 use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall};
 
@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct Link {
     under_way: RefCell<HashMap<u32, Arc<JavaCall>>>,
     last_number: Cell<u32>,
-    outgoing: Outgoing,
+    outgoing: OutgoingFrames,
 }
 
 impl Link {
@@ -34,7 +34,7 @@ impl Link {
         let link = Rc::new(Link {
             under_way: RefCell::default(),
             last_number: Cell::new(0),
-            outgoing: Outgoing::default(),
+            outgoing: OutgoingFrames::default(),
         });
         tokio::task::spawn_local(link.clone().write(to_child));
         tokio::task::spawn_local(link.clone().read(from_child));
@@ -114,14 +114,14 @@ impl Link {
             let mut at = 0;
             loop {
                 match wire::parse(&input[at..]) {
-                    Parsed::Frame(kind, number, payload, length) => {
+                    ParsedFrame::Frame(kind, number, payload, length) => {
                         if !self.take(kind, number, payload) {
                             return self.has_broken();
                         }
                         at += length;
                     }
-                    Parsed::Partial => break,
-                    Parsed::Wrong => return self.has_broken(),
+                    ParsedFrame::Partial => break,
+                    ParsedFrame::Wrong => return self.has_broken(),
                 }
             }
             input.drain(..at);

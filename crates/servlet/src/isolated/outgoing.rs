@@ -8,13 +8,13 @@ use tokio::sync::Notify;
 
 /// The frames of one connection, on its own thread.
 #[derive(Default)]
-pub struct Outgoing {
+pub struct OutgoingFrames {
     frames: RefCell<Vec<u8>>,
     has_changed: Notify,
     is_closed: Cell<bool>,
 }
 
-impl Outgoing {
+impl OutgoingFrames {
     /// Sends the frame that `append` adds to the waiting ones, with the next write.
     pub fn send(&self, append: impl FnOnce(&mut Vec<u8>)) {
         append(&mut self.frames.borrow_mut());

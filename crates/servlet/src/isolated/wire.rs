@@ -77,7 +77,7 @@ pub fn append(to: &mut Vec<u8>, kind: Kind, number: u32, payload: &[&[u8]]) {
 
 /// The result of [`parse`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
+pub enum ParsedFrame<'a> {
     /// A frame: its kind, the number of its request, its payload, and its length.
     Frame(Kind, u32, &'a [u8], usize),
     /// The frame is not complete yet.
@@ -87,15 +87,15 @@ pub enum Parsed<'a> {
 }
 
 /// Reads a frame.
-pub fn parse(bytes: &[u8]) -> Parsed<'_> {
-    let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Parsed::Partial };
+pub fn parse(bytes: &[u8]) -> ParsedFrame<'_> {
+    let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return ParsedFrame::Partial };
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
     let kind = KINDS.iter().find(|(_, letter)| *letter == head[4]).map(|(kind, _)| *kind);
-    let (Some(kind), 5..=LONGEST_BYTES) = (kind, length) else { return Parsed::Wrong };
+    let (Some(kind), 5..=LONGEST_BYTES) = (kind, length) else { return ParsedFrame::Wrong };
     let number = u32::from_le_bytes([head[5], head[6], head[7], head[8]]);
     match bytes.get(HEAD_BYTES..4 + length) {
-        Some(payload) => Parsed::Frame(kind, number, payload, 4 + length),
-        None => Parsed::Partial,
+        Some(payload) => ParsedFrame::Frame(kind, number, payload, 4 + length),
+        None => ParsedFrame::Partial,
     }
 }
 
@@ -190,7 +190,7 @@ pub fn parse_answer(payload: &[u8]) -> Option<AnswerPart<'_>> {
 
 /// Reads bytes as frames, for fuzzing.
 pub fn read_anything(mut bytes: &[u8]) {
-    while let Parsed::Frame(_, _, payload, length) = parse(bytes) {
+    while let ParsedFrame::Frame(_, _, payload, length) = parse(bytes) {
         parse_answer(payload);
         bytes = &bytes[length..];
     }
@@ -205,7 +205,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_comes_from_a_broken_child_panics_nowhere(bytes: Vec<u8>) {
-            if let Parsed::Frame(_, _, payload, length) = parse(&bytes) {
+            if let ParsedFrame::Frame(_, _, payload, length) = parse(&bytes) {
                 prop_assert!(length <= bytes.len());
                 parse_answer(payload);
             }
@@ -227,7 +227,9 @@ mod tests {
             append_answer(&mut bytes, 7, &output);
             let (mut rest, mut body, mut heads, mut ends) = (&bytes[..], Vec::new(), Vec::new(), Vec::new());
             while !rest.is_empty() {
-                let Parsed::Frame(Kind::Answer, 7, payload, length) = parse(rest) else { panic!("no frame") };
+                let ParsedFrame::Frame(Kind::Answer, 7, payload, length) = parse(rest) else {
+                    panic!("no frame")
+                };
                 let answered = parse_answer(payload).unwrap();
                 heads.extend(answered.head);
                 ends.extend(answered.end);
@@ -244,11 +246,11 @@ mod tests {
     fn frames_that_are_too_long_or_unknown_are_refused() {
         let mut bytes = Vec::new();
         append(&mut bytes, Kind::Taken, 3, &[&[1, 2, 3, 4]]);
-        assert_eq!(parse(&bytes), Parsed::Frame(Kind::Taken, 3, &[1, 2, 3, 4], 13));
-        assert_eq!(parse(&bytes[..12]), Parsed::Partial);
+        assert_eq!(parse(&bytes), ParsedFrame::Frame(Kind::Taken, 3, &[1, 2, 3, 4], 13));
+        assert_eq!(parse(&bytes[..12]), ParsedFrame::Partial);
         bytes[4] = b'?';
-        assert_eq!(parse(&bytes), Parsed::Wrong);
-        assert_eq!(parse(&[255, 255, 255, 255, b'T', 0, 0, 0, 0]), Parsed::Wrong);
+        assert_eq!(parse(&bytes), ParsedFrame::Wrong);
+        assert_eq!(parse(&[255, 255, 255, 255, b'T', 0, 0, 0, 0]), ParsedFrame::Wrong);
         assert_eq!(Flags::from_byte(Flags { has_body: true, is_body_requested: false }.byte()).byte(), 1);
     }
 }

@@ -51,7 +51,7 @@ unsafe impl Send for Machine {}
 unsafe impl Sync for Machine {}
 
 /// A thread that is attached to the machine. Dropping this detaches it.
-pub struct Attached<'m> {
+pub struct AttachedThread<'m> {
     machine: &'m Machine,
     env: *mut JNIEnv,
     /// The value must stay on its thread.
@@ -176,7 +176,7 @@ impl Machine {
     }
 
     /// Attaches this thread to the machine, as a daemon thread that does not prevent the machine from ending.
-    pub fn attach(&self, name: &str) -> Result<Attached<'_>, String> {
+    pub fn attach(&self, name: &str) -> Result<AttachedThread<'_>, String> {
         let name = CString::new(name).unwrap_or_default();
         let mut arguments = JavaVMAttachArgs {
             version: JNI_VERSION_10,
@@ -191,18 +191,18 @@ impl Machine {
         if result != JNI_OK {
             return Err(format!("Java refused another thread (error {result})"));
         }
-        Ok(Attached { machine: self, env: env.cast(), _stays: PhantomData })
+        Ok(AttachedThread { machine: self, env: env.cast(), _stays: PhantomData })
     }
 }
 
-impl Drop for Attached<'_> {
+impl Drop for AttachedThread<'_> {
     fn drop(&mut self) {
         // SAFETY: this thread is attached, and no Java frame is on its stack.
         unsafe { ((**self.machine.vm).v1_4.DetachCurrentThread)(self.machine.vm) };
     }
 }
 
-impl Attached<'_> {
+impl AttachedThread<'_> {
     /// Starts Tomcat, with a directory for its files.
     pub fn boot(&self, work: &Path) -> Result<(), String> {
         let work = self.text(&work.to_string_lossy())?;

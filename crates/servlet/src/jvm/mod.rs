@@ -7,4 +7,4 @@ pub mod find;
 mod machine;
 mod signals;
 
-pub use machine::{Attached, Machine, Memory, Start, text_of};
+pub use machine::{AttachedThread, Machine, Memory, Start, text_of};

@@ -220,11 +220,11 @@ impl Interpreter {
         let elements = self.elements(target).unwrap_or_default();
         match (name, arguments.first()) {
             ("forEach" | "map", Some(function)) => {
-                let mut made = Vec::new();
+                let mut results = Vec::new();
                 for (at, element) in elements.into_iter().take(MAXIMUM_ROUNDS).enumerate() {
-                    made.push(self.call_value(function, vec![element, Value::Number(at as f64)]));
+                    results.push(self.call_value(function, vec![element, Value::Number(at as f64)]));
                 }
-                if name == "map" { self.list(made) } else { Value::Undefined }
+                if name == "map" { self.list(results) } else { Value::Undefined }
             }
             ("filter" | "find", Some(function)) => {
                 let mut kept = Vec::new();

@@ -116,7 +116,7 @@ impl Interpreter {
     }
 
     fn mathematics(&mut self, name: &str, arguments: &[Value]) -> Value {
-        let of: fn(f64) -> f64 = match name {
+        let rounding: fn(f64) -> f64 = match name {
             "Math.floor" => f64::floor,
             "Math.ceil" => f64::ceil,
             "Math.round" => f64::round,
@@ -129,8 +129,8 @@ impl Interpreter {
                 Value::Number(if name == "Math.min" { one.min(*two) } else { one.max(*two) })
             }
             ("Math.min" | "Math.max" | "Math.pow", _) => Value::Unknown,
-            (_, [Value::Number(number)]) => Value::Number(of(*number)),
-            (_, [Value::Random(low, high)]) => Value::Random(of(*low), of(*high)),
+            (_, [Value::Number(number)]) => Value::Number(rounding(*number)),
+            (_, [Value::Random(low, high)]) => Value::Random(rounding(*low), rounding(*high)),
             _ => Value::Unknown,
         }
     }

@@ -290,7 +290,7 @@ fn holds(operator: &str, left: f64, right: f64) -> bool {
 }
 
 fn arithmetic(operator: &str, left: &Value, right: &Value) -> Value {
-    let of = |left: f64, right: f64| match operator {
+    let result = |left: f64, right: f64| match operator {
         "+" => Some(left + right),
         "-" => Some(left - right),
         "*" => Some(left * right),
@@ -308,10 +308,11 @@ fn arithmetic(operator: &str, left: &Value, right: &Value) -> Value {
         return Value::Unknown;
     };
     if let (Value::Number(left), Value::Number(right)) = (left, right) {
-        return of(*left, *right).map_or(Value::Unknown, Value::Number);
+        return result(*left, *right).map_or(Value::Unknown, Value::Number);
     }
     // The bounds of the result; those of a remainder are not known.
-    let corners = [of(low, other_low), of(low, other_high), of(high, other_low), of(high, other_high)];
+    let corners =
+        [result(low, other_low), result(low, other_high), result(high, other_low), result(high, other_high)];
     let corners: Vec<f64> = corners.into_iter().flatten().filter(|end| end.is_finite()).collect();
     if corners.len() < 4 || operator == "%" {
         return Value::Unknown;

@@ -112,13 +112,17 @@ mod tests {
         assert_eq!(orders.extract, [from("next", "header Location")]);
         assert_eq!((&gone.method[..], &gone.path[..]), ("DELETE", "${next}"));
         assert_eq!(more.path, "/more");
-        for said in [
+        for note_start in [
             "the options correspond to: load --clients 20 --duration 30s",
             "line 9: left out: the parameter tags",
             "line 10: left out: the check \"fast\"",
             "line 19: left out: http.get('https://other.example/')",
         ] {
-            assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
+            assert!(
+                draft.notes.iter().any(|note| note.starts_with(note_start)),
+                "{note_start}: {:#?}",
+                draft.notes
+            );
         }
     }
 
@@ -163,14 +167,18 @@ mod tests {
         assert_eq!(requests[6].think_time_s, 2.0);
         assert_eq!(requests[6].headers, ["Authorization: Basic YW5uOnNlY3JldA=="]);
         assert_eq!(draft.data, [("./users.json".to_string(), vec!["name".to_string()])]);
-        for said in [
+        for note_start in [
             "the options correspond to: load --stages 60s:0-10,30s:10 --fail-if 'p95>=500ms' --abort-if \
              'errors>=1%'",
             "options: left out: the threshold mine",
             "each session sends the requests of setup()",
             "line 19: the requests of a batch",
         ] {
-            assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
+            assert!(
+                draft.notes.iter().any(|note| note.starts_with(note_start)),
+                "{note_start}: {:#?}",
+                draft.notes
+            );
         }
     }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use touchstone_accelerator::disk::{Disk, Steps, open_stepped};
 use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::store::{
-    Fetching, NewObject, Object, PurgeMode, PurgeScope, Store, Tier, hash_of,
+    FetchGuard, NewObject, Object, PurgeMode, PurgeScope, Store, Tier, hash_of,
 };
 
 use crate::random;
@@ -50,8 +50,8 @@ struct ServingProcess {
     store: Arc<Store>,
     disk: Arc<Disk>,
     steps: Option<Steps>,
-    fetches: Vec<(Fetching, Arc<Object>, ResponseName, u64)>,
-    promotions: Vec<(Fetching, Object)>,
+    fetches: Vec<(FetchGuard, Arc<Object>, ResponseName, u64)>,
+    promotions: Vec<(FetchGuard, Object)>,
 }
 
 struct DiskRun {

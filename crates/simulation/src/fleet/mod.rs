@@ -25,7 +25,7 @@ use touchstone_fleet::{
     AgentEntry, AgentOptions, AllowList, Clock, Controller, ControllerOptions, FleetFile, Part, Role,
     run_agent,
 };
-use touchstone_lab_run::bench::{Generated, LoadGenerator};
+use touchstone_lab_run::bench::{GeneratedLoad, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
 
 use crate::random;
@@ -65,7 +65,7 @@ impl Drop for FleetRun {
 }
 
 /// The results of the mixes of a controller.
-type MixResults = Rc<RefCell<Vec<Result<Generated, String>>>>;
+type MixResults = Rc<RefCell<Vec<Result<GeneratedLoad, String>>>>;
 
 impl FleetRun {
     fn new() -> FleetRun {
@@ -140,9 +140,9 @@ impl FleetRun {
                 next_plan.set(next_plan.get() + 1);
                 let end = run_mix(&controller, &plan, &never);
                 random::note(|| {
-                    let said = end.as_ref().map(|generated| &generated.invalid);
+                    let invalid = end.as_ref().map(|generated| &generated.invalid);
                     format!(
-                        "{:?} controller {process}: mix {} has ended: {said:?}",
+                        "{:?} controller {process}: mix {} has ended: {invalid:?}",
                         scheduler.age(),
                         plan.seed
                     )
@@ -313,13 +313,13 @@ fn plan(number: u64) -> Plan {
     }
 }
 
-fn run_mix(controller: &Controller, plan: &Plan, never: &AtomicBool) -> Result<Generated, String> {
+fn run_mix(controller: &Controller, plan: &Plan, never: &AtomicBool) -> Result<GeneratedLoad, String> {
     let load = controller.prepare(plan, None, never).map_err(|error| error.to_string())?;
     load.run(&Progress::default()).map_err(|error| error.to_string())
 }
 
 /// Checks that the sum of a mix is the load that its agents sent.
-fn check_sum(scheduler: &Scheduler, seed: u64, generated: &Generated) {
+fn check_sum(scheduler: &Scheduler, seed: u64, generated: &GeneratedLoad) {
     let sent_load = scheduler.sent_load.borrow();
     let fleet = generated.fleet.as_ref().expect("the mix was run by a fleet");
     let mut sum = 0;

@@ -25,7 +25,7 @@ type Task = Coroutine<(), Instant, (), DefaultStack>;
 pub struct Scheduler {
     now: Cell<Instant>,
     start: Instant,
-    tasks: RefCell<Vec<Waiting>>,
+    tasks: RefCell<Vec<WaitingTask>>,
     processes: RefCell<Vec<Process>>,
     current: Cell<usize>,
     is_ending: Cell<bool>,
@@ -33,7 +33,7 @@ pub struct Scheduler {
     pub sent_load: RefCell<SentLoad>,
 }
 
-struct Waiting {
+struct WaitingTask {
     process: usize,
     name: String,
     task: Task,
@@ -135,7 +135,7 @@ impl Scheduler {
             work();
         });
         let waiting =
-            Waiting { process, name: name.to_string(), task, until: self.now.get(), is_notified: true };
+            WaitingTask { process, name: name.to_string(), task, until: self.now.get(), is_notified: true };
         self.tasks.borrow_mut().push(waiting);
     }
 
@@ -147,7 +147,7 @@ impl Scheduler {
         self.remove_tasks(|waiting| waiting.process == number);
     }
 
-    fn remove_tasks(&self, is_removed: impl Fn(&Waiting) -> bool) {
+    fn remove_tasks(&self, is_removed: impl Fn(&WaitingTask) -> bool) {
         self.is_ending.set(true);
         loop {
             let removed = {
@@ -216,7 +216,7 @@ impl Scheduler {
         let mut waiting = {
             let mut tasks = self.tasks.borrow_mut();
             let processes = self.processes.borrow();
-            let may_run = |waiting: &Waiting| {
+            let may_run = |waiting: &WaitingTask| {
                 processes[waiting.process].stalled_until <= now
                     && (waiting.is_notified || waiting.until <= now)
             };

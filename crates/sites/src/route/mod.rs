@@ -11,10 +11,10 @@ use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use touchstone_accelerator::layer::CachedRoute;
 use touchstone_access::{AdmittedRequest, Gate, GeoIp};
-use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
+use touchstone_config::routes::{Action, AnswerFields, RewrittenTarget, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_crawlers::Crawlers;
-use touchstone_expression::{Known, Scope};
+use touchstone_expression::{AvailableFrom, Scope};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
@@ -43,9 +43,9 @@ pub struct SiteRules {
     route_interfaces: Box<[RouteInterface]>,
     /// The prefixes of the paths of programs and of other directories, without the slash.
     prefixes: FxHashSet<Box<[u8]>>,
-    /// Which routes have no other effect than their program, see [`SiteRules::program_at_once`].
+    /// Which routes have no other effect than their program, see [`SiteRules::immediate_program`].
     is_immediate: Box<[bool]>,
-    has_programs_at_once: bool,
+    has_immediate_programs: bool,
     has_called_programs: bool,
     /// The server that decides which requests pass.
     authority: Option<Arc<ForwardAuth>>,
@@ -107,17 +107,17 @@ impl ImmediateProgram<'_> {
 }
 
 /// An authority or a login of a request.
-pub struct Asked<'r, T> {
+pub struct RequiredCheck<'r, T> {
     /// The authority or login.
     pub rule: &'r Arc<T>,
     /// The gate whose clients need not be known if their address is admitted (`satisfy = "any"`).
     gate: Option<&'r Gate>,
 }
 
-impl<'r, T> Asked<'r, T> {
+impl<'r, T> RequiredCheck<'r, T> {
     /// Adds the rule of a route with this gate. A client is excused from a rule of several routes only if all
     /// of them have the same gate.
-    fn add(list: &mut Vec<Asked<'r, T>>, rule: Option<&'r Arc<T>>, gate: Option<&'r Gate>) {
+    fn add(list: &mut Vec<RequiredCheck<'r, T>>, rule: Option<&'r Arc<T>>, gate: Option<&'r Gate>) {
         let gate = gate.filter(|gate| gate.may_excuse());
         let Some(rule) = rule else { return };
         match list.iter_mut().find(|other| Arc::ptr_eq(other.rule, rule)) {
@@ -125,7 +125,7 @@ impl<'r, T> Asked<'r, T> {
                 let is_same = matches!((other.gate, gate), (Some(one), Some(two)) if std::ptr::eq(one, two));
                 other.gate = other.gate.filter(|_| is_same);
             }
-            None => list.push(Asked { rule, gate }),
+            None => list.push(RequiredCheck { rule, gate }),
         }
     }
 
@@ -136,17 +136,17 @@ impl<'r, T> Asked<'r, T> {
 }
 
 /// The decisions of the routes for a request.
-pub struct Resolved<'r> {
+pub struct RouteDecision<'r> {
     /// The gates that it must pass before the outcome applies, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
     /// The servers that must allow it, each once.
-    pub authorities: Vec<Asked<'r, ForwardAuth>>,
+    pub authorities: Vec<RequiredCheck<'r, ForwardAuth>>,
     /// The logins of which it must have a session, each once.
-    pub logins: Vec<Asked<'r, Login>>,
+    pub logins: Vec<RequiredCheck<'r, Login>>,
     /// The rules on bots and other visitors, each once.
     pub crawlers: Vec<&'r Arc<Crawlers>>,
     /// The path and query that replace those of the request.
-    pub rewritten: Option<Rewritten>,
+    pub rewritten: Option<RewrittenTarget>,
     /// The outcome.
     pub outcome: Outcome<'r>,
     /// Fields for any answer, to be applied in this order, each with the matches of its route's pattern, if
@@ -210,7 +210,7 @@ impl Outcome<'_> {
     }
 }
 
-impl<'r> Resolved<'r> {
+impl<'r> RouteDecision<'r> {
     /// The route, if its files are tried before its outcome applies.
     pub fn tries_files(&self) -> Option<&'r Route> {
         let may_be_file = matches!(self.outcome, Outcome::Handler(_) | Outcome::Files { .. });
@@ -257,8 +257,11 @@ impl SiteRules {
         let has_cors = policies().any(|policy| policy.has_cors());
         let has_nonces = policies().any(|policy| policy.has_nonce());
         let deliveries = Deliveries::open(config).map_err(|problem| vec![problem])?;
-        let scope =
-            Scope { known: Known::Head, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
+        let scope = Scope {
+            known: AvailableFrom::Head,
+            maps: config.maps.as_ref().map(|maps| maps as _),
+            captures: &[],
+        };
         let fields = AnswerFields::with_variables(&config.headers, scope)
             .map_err(|problem| vec![format!("'headers': {problem}")])?;
         let is_empty = gate.is_none()
@@ -280,7 +283,7 @@ impl SiteRules {
             route.prefix().filter(|_| is_programs || route.is_alias).map(Box::from)
         });
         let prefixes = prefixes.collect();
-        let has_programs_at_once = any(|interface| interface.answers_at_once());
+        let has_immediate_programs = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
         let mut rules = SiteRules {
             gate,
@@ -289,7 +292,7 @@ impl SiteRules {
             route_interfaces,
             prefixes,
             is_immediate: Box::default(),
-            has_programs_at_once,
+            has_immediate_programs,
             has_called_programs,
             authority,
             route_authorities,
@@ -342,7 +345,7 @@ impl SiteRules {
 
     /// Whether a GET of a cached file may be answered from the cache.
     #[inline]
-    pub fn at_once(&self, request: &RequestView<'_>) -> CacheAdmission {
+    pub fn admit_cached_file(&self, request: &RequestView<'_>) -> CacheAdmission {
         if self.needs_exchange(request) {
             return CacheAdmission::Resolve;
         }
@@ -393,8 +396,8 @@ impl SiteRules {
     }
 
     /// Whether there is a program that may answer at once.
-    pub fn has_programs_at_once(&self) -> bool {
-        self.has_programs_at_once
+    pub fn has_immediate_programs(&self) -> bool {
+        self.has_immediate_programs
     }
 
     /// Whether there is a program that may be called on a thread for calls.
@@ -404,7 +407,7 @@ impl SiteRules {
 
     /// The program that answers a request, if the routes have no other effect on it.
     #[inline]
-    pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ImmediateProgram<'_>> {
+    pub fn immediate_program(&self, request: &RequestView<'_>) -> Option<ImmediateProgram<'_>> {
         if self.needs_exchange(request) {
             return None;
         }
@@ -449,8 +452,8 @@ impl SiteRules {
 
     /// Applies the routes, and again after each rewrite. A route that has rewritten a request is skipped
     /// afterwards, so that its target may match the route itself.
-    pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
-        let mut resolved = Resolved {
+    pub fn resolve(&self, request: &RequestView<'_>) -> RouteDecision<'_> {
+        let mut resolved = RouteDecision {
             gates: Vec::new(),
             authorities: Vec::new(),
             logins: Vec::new(),
@@ -466,7 +469,7 @@ impl SiteRules {
     }
 
     /// Follows the routes to an outcome, and notes in `resolved` what else they do.
-    fn follow<'r>(&'r self, request: &RequestView<'_>, resolved: &mut Resolved<'r>) -> Outcome<'r> {
+    fn follow<'r>(&'r self, request: &RequestView<'_>, resolved: &mut RouteDecision<'r>) -> Outcome<'r> {
         let mut used = Vec::new();
         let mut root = None;
         loop {
@@ -479,8 +482,8 @@ impl SiteRules {
             let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
             let gate = self.gate_of(route);
             resolved.gates.extend(gate);
-            Asked::add(&mut resolved.authorities, self.authority_of(route), gate);
-            Asked::add(&mut resolved.logins, self.login_of(route), gate);
+            RequiredCheck::add(&mut resolved.authorities, self.authority_of(route), gate);
+            RequiredCheck::add(&mut resolved.logins, self.login_of(route), gate);
             add_new(&mut resolved.crawlers, self.crawlers_of(route));
             let interface = route.and_then(|route| self.interface_of(route));
             let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
@@ -515,9 +518,9 @@ impl SiteRules {
     }
 
     /// Whether a path with repeated slashes leads to another outcome in a program that does not merge them.
-    pub fn resolves_otherwise(
+    pub fn differs_with_kept_slashes(
         &self,
-        resolved: &Resolved<'_>,
+        resolved: &RouteDecision<'_>,
         request: &RequestView<'_>,
         encoded_path: &[u8],
     ) -> bool {
@@ -655,7 +658,7 @@ fn add_new<'r, T>(rules: &mut Vec<&'r Arc<T>>, rule: Option<&'r Arc<T>>) {
     rules.extend(rule.filter(|rule| !rules.iter().any(|other| Arc::ptr_eq(other, rule))));
 }
 
-fn rules_of<'r, T>(asked: &[Asked<'r, T>]) -> Vec<&'r Arc<T>> {
+fn rules_of<'r, T>(asked: &[RequiredCheck<'r, T>]) -> Vec<&'r Arc<T>> {
     asked.iter().map(|asked| asked.rule).collect()
 }
 

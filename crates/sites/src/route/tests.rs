@@ -290,8 +290,9 @@ fn the_cache_may_answer_what_is_plain() {
          [[site.route]]\npath = '/root'\nroot = 'x'\n\
          [[site.route]]\npath = '/open'\nrate_limit = { requests = 0 }\n",
     );
-    let at_once =
-        |path: &str| matches!(rules.at_once(&RequestView::example(path)), CacheAdmission::Serve(..));
+    let at_once = |path: &str| {
+        matches!(rules.admit_cached_file(&RequestView::example(path)), CacheAdmission::Serve(..))
+    };
     // Requests that are not plain are not counted.
     for path in ["/old", "/h", "/root", "/old"] {
         assert!(!at_once(path), "{path}");
@@ -308,7 +309,7 @@ fn no_rules_are_none() {
         rules("deny = ['::1']\n").needs_peers() && rules("[[site.route]]\ndeny = ['::1']\n").needs_peers()
     );
     assert!(matches!(
-        rules("[[site.route]]\n").at_once(&RequestView::example("/")),
+        rules("[[site.route]]\n").admit_cached_file(&RequestView::example("/")),
         CacheAdmission::Serve(..)
     ));
 }

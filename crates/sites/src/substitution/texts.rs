@@ -18,7 +18,7 @@ pub struct Texts {
 }
 
 /// The replacement of texts in one body.
-pub struct Replacing<'t> {
+pub struct TextReplacement<'t> {
     texts: &'t Texts,
     held: Vec<u8>,
     /// A bit for each text that is not searched any more.
@@ -26,7 +26,7 @@ pub struct Replacing<'t> {
 }
 
 impl Texts {
-    /// The most texts: [`Replacing::used`] has a bit for each.
+    /// The most texts: [`TextReplacement::used`] has a bit for each.
     pub const MOST: usize = 64;
 
     /// Prepares to search for texts, up to [`Texts::MOST`], none of them empty.
@@ -49,8 +49,8 @@ impl Texts {
     }
 
     /// Begins the replacement in a body.
-    pub fn begin(&self) -> Replacing<'_> {
-        Replacing { texts: self, held: Vec::new(), used: 0 }
+    pub fn begin(&self) -> TextReplacement<'_> {
+        TextReplacement { texts: self, held: Vec::new(), used: 0 }
     }
 
     fn equal(&self, one: &[u8], other: &[u8]) -> bool {
@@ -58,7 +58,7 @@ impl Texts {
     }
 }
 
-impl Replacing<'_> {
+impl TextReplacement<'_> {
     /// Processes a piece of the body; appends the bytes that are final to `out`.
     pub fn piece(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         if self.held.is_empty() {

@@ -40,7 +40,7 @@ pub struct Arguments {
 
     /// The form of the suite [default: session for a HAR, mix for all others]
     #[arg(long = "as", value_name = "FORM")]
-    form: Option<Wanted>,
+    form: Option<SuiteForm>,
 
     /// Import at most this many different requests: the most frequent ones, or the first of a session
     #[arg(
@@ -97,7 +97,7 @@ enum Format {
 
 /// The form of an imported suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Wanted {
+enum SuiteForm {
     /// The requests in order, with the think times between them; for a HAR only
     Session,
     /// Each request separately, weighted by its frequency
@@ -276,9 +276,9 @@ fn translated(arguments: &Arguments) -> Result<(&'static str, Imported), String>
 /// A HAR records what one user did, so it is a session; the other files record many users.
 fn form(arguments: &Arguments) -> Result<Form, String> {
     match (arguments.form, arguments.format) {
-        (Some(Wanted::Mix), _) => Ok(Form::Mix),
-        (Some(Wanted::Session) | None, Format::Har) => Ok(Form::Session),
-        (Some(Wanted::Session), _) => {
+        (Some(SuiteForm::Mix), _) => Ok(Form::Mix),
+        (Some(SuiteForm::Session) | None, Format::Har) => Ok(Form::Session),
+        (Some(SuiteForm::Session), _) => {
             Err("--as session: only a HAR contains the requests of one visitor, in order".to_string())
         }
         (None, _) => Ok(Form::Mix),

@@ -48,7 +48,7 @@ impl Target {
         request: &Request,
         patience: impl Fn(&ServerConfig) -> Duration,
     ) -> Result<ServerReply, Exit> {
-        let Found { address, server, unreadable } = self.find().map_err(|problem| {
+        let ControlTarget { address, server, unreadable } = self.find().map_err(|problem| {
             eprintln!("touchstone {command}: {problem}");
             Exit::Usage
         })?;
@@ -87,10 +87,10 @@ impl Target {
     }
 
     /// The address of the server, and its configuration.
-    fn find(&self) -> Result<Found, String> {
+    fn find(&self) -> Result<ControlTarget, String> {
         if let Some(path) = &self.socket {
             let address = ControlAddress::Path(path.clone());
-            return Ok(Found { address, server: ServerConfig::default(), unreadable: None });
+            return Ok(ControlTarget { address, server: ServerConfig::default(), unreadable: None });
         }
         let file = self.config.as_deref().unwrap_or(Path::new(PACKAGED_CONFIG));
         if self.config.is_none() && !file.exists() {
@@ -108,7 +108,7 @@ impl Target {
             }
         };
         match ControlAddress::of(&server, Some(file)) {
-            Some(address) => Ok(Found { address, server, unreadable }),
+            Some(address) => Ok(ControlTarget { address, server, unreadable }),
             None => Err(format!(
                 "{}: server.control_socket is \"off\"; signals still work, see docs/signals.md",
                 file.display()
@@ -118,7 +118,7 @@ impl Target {
 }
 
 /// The address at which a server should be.
-struct Found {
+struct ControlTarget {
     address: ControlAddress,
     server: ServerConfig,
     /// Why only a part of its configuration can be read.

@@ -116,21 +116,21 @@ mod tests {
             fs::write(at(name), "").unwrap();
         }
         fs::create_dir_all(at("exploded/WEB-INF")).unwrap();
-        let of = |name: &str| Target::of(at(name).to_str().unwrap());
-        assert_eq!(of(""), Ok(Target::Directory(at(""))));
-        assert_eq!(of("shop.WAR"), Ok(Target::Application(at("shop.WAR"))));
-        assert_eq!(of("exploded"), Ok(Target::Application(at("exploded"))));
-        assert_eq!(of("app.wasm"), Ok(Target::Component(at("app.wasm"))));
+        let target_of = |name: &str| Target::of(at(name).to_str().unwrap());
+        assert_eq!(target_of(""), Ok(Target::Directory(at(""))));
+        assert_eq!(target_of("shop.WAR"), Ok(Target::Application(at("shop.WAR"))));
+        assert_eq!(target_of("exploded"), Ok(Target::Application(at("exploded"))));
+        assert_eq!(target_of("app.wasm"), Ok(Target::Component(at("app.wasm"))));
         fs::write(at("shop.py"), "").unwrap();
         assert!(is_python("shop:application", directory.path()) && !is_python("other:app", directory.path()));
-        assert_eq!(of("site.toml"), Ok(Target::Configuration(at("site.toml"))));
+        assert_eq!(target_of("site.toml"), Ok(Target::Configuration(at("site.toml"))));
         for (name, word) in [
             ("app.jar", "java -jar"),
             ("index.php", "touchstone init --kind php"),
             ("page.html", directory.path().to_str().unwrap()),
             ("missing", "no such file"),
         ] {
-            let message = of(name).unwrap_err();
+            let message = target_of(name).unwrap_err();
             assert!(message.contains(word), "{message}");
         }
         for (text, word) in [

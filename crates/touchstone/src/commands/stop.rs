@@ -23,16 +23,16 @@ pub(crate) struct Arguments {
 
 /// Stops, and waits for the end.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
-    let asked = match arguments.target.ask("stop", &Request::Stop, |_| PATIENCE) {
-        Ok(asked) => asked,
+    let reply = match arguments.target.ask("stop", &Request::Stop, |_| PATIENCE) {
+        Ok(reply) => reply,
         Err(exit) => return exit,
     };
-    if arguments.no_wait || !asked.answer.ok {
-        return arguments.target.print_answer("stop", &asked.answer);
+    if arguments.no_wait || !reply.answer.ok {
+        return arguments.target.print_answer("stop", &reply.answer);
     }
-    let facts = &asked.answer.facts;
+    let facts = &reply.answer.facts;
     let process = facts["process"].as_u64().and_then(|process| process.try_into().ok()).unwrap_or(0);
-    let drain = facts["drain_timeout_s"].as_u64().map_or(asked.server.drain_timeout, Duration::from_secs);
+    let drain = facts["drain_timeout_s"].as_u64().map_or(reply.server.drain_timeout, Duration::from_secs);
     match wait_for_end(process, drain.saturating_add(END_PATIENCE)) {
         Ok(true) => {
             arguments.target.print_answer("stop", &Answer::done(format!("process {process} has stopped")))

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 /// The outcome.
 #[derive(Default)]
 struct Tally {
-    asked: AtomicUsize,
+    requested: AtomicUsize,
     failed: AtomicUsize,
     stored: AtomicUsize,
 }
@@ -90,9 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
             scope.spawn(|| ask_all(arguments.server, &host, &queue, &tally));
         }
     });
-    let (asked, failed) = (tally.asked.into_inner(), tally.failed.into_inner());
+    let (requested, failed) = (tally.requested.into_inner(), tally.failed.into_inner());
     let stored = tally.stored.into_inner();
-    print(&format!("{asked} requested, {stored} of them stored now, {failed} failed"));
+    print(&format!("{requested} requested, {stored} of them stored now, {failed} failed"));
     if failed == 0 { Exit::Done } else { Exit::Failed }
 }
 
@@ -101,7 +101,7 @@ fn ask_all(server: SocketAddr, host: &str, queue: &Mutex<VecDeque<String>>, tall
     loop {
         let next = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
         let Some(url) = next else { return };
-        tally.asked.fetch_add(1, Ordering::Relaxed);
+        tally.requested.fetch_add(1, Ordering::Relaxed);
         match ask(server, host, &url, u64::MAX, &mut io::sink()) {
             Ok(answer) if answer.status < 400 => {
                 tally.stored.fetch_add(usize::from(answer.is_stored), Ordering::Relaxed);
@@ -171,7 +171,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// An answer.
-struct Answered {
+struct WarmAnswer {
     status: u16,
     /// Whether the accelerator has it in its cache now.
     is_stored: bool,
@@ -184,7 +184,7 @@ fn ask(
     url: &str,
     most_bytes: u64,
     body: &mut impl Write,
-) -> io::Result<Answered> {
+) -> io::Result<WarmAnswer> {
     let other = |problem: &str| io::Error::other(problem.to_string());
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let (host, target) = match rest {
@@ -207,7 +207,7 @@ fn ask(
     stream.write_all(request.as_bytes())?;
     let head = read_answer(&mut stream, most_bytes, body)?;
     let status = head.field(b"cache-status").map(String::from_utf8_lossy).unwrap_or_default();
-    Ok(Answered { status: head.status, is_stored: status.contains("; stored") })
+    Ok(WarmAnswer { status: head.status, is_stored: status.contains("; stored") })
 }
 
 #[cfg(test)]

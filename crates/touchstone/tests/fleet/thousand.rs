@@ -133,8 +133,8 @@ impl Agent {
         match order {
             Order::Muster => self.tell(&Report::Here(Box::new(self.facts.clone()))),
             Order::Ping { exchange } => {
-                let answered = Clock::default().now();
-                self.tell(&Report::Pong { exchange, came: message.received, answered });
+                let answer_sent = Clock::default().now();
+                self.tell(&Report::Pong { exchange, question_received: message.received, answer_sent });
             }
             Order::Prepare { run, mix: number, plan_sha256, portion, .. } => {
                 let plan = plans.entry(plan_sha256).or_insert_with_key(|plan_sha256| {

@@ -34,7 +34,7 @@ struct Ends {
 }
 
 /// A copy that is complete and has no name yet.
-enum Copied {
+enum UnnamedCopy {
     File(TemporaryFile),
     Tree(TemporaryDirectory),
 }
@@ -96,7 +96,7 @@ fn check(context: &Context, tables: &Tables, call: &Call, transfer: &Transfer) -
     Ok(Ends { from, to })
 }
 
-fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<Copied> {
+fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<UnnamedCopy> {
     let (directory, _) = ends.to.within()?;
     let settings = &context.settings;
     if ends.from.is_collection() {
@@ -111,10 +111,10 @@ fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<Copied> {
             with_members: call.depth != Some(Depth::Zero),
             sync: settings.sync,
         };
-        return Ok(Copied::Tree(copy_tree(&source, directory, &rules)?));
+        return Ok(UnnamedCopy::Tree(copy_tree(&source, directory, &rules)?));
     }
     let source = context.tree.open_file(&ends.from.path)?;
-    Ok(Copied::File(copy_file(source, directory, settings.sync)?))
+    Ok(UnnamedCopy::File(copy_file(source, directory, settings.sync)?))
 }
 
 /// Stores a copy, or the source itself, at the destination.
@@ -122,7 +122,7 @@ fn store_at_destination(
     context: &Context,
     call: &Call,
     transfer: &Transfer,
-    copied: Option<Copied>,
+    copied: Option<UnnamedCopy>,
 ) -> Result<Reply> {
     let (reply, to_remove) = context.store.with(|session| {
         let Ends { from, to } = check(context, session.tables(), call, transfer)?;
@@ -168,10 +168,16 @@ fn store_at_destination(
     Ok(reply)
 }
 
-fn place(copied: Option<Copied>, from: &Place, to: &OwnedFd, name: &[u8], must_be_new: bool) -> Result<()> {
+fn place(
+    copied: Option<UnnamedCopy>,
+    from: &Place,
+    to: &OwnedFd,
+    name: &[u8],
+    must_be_new: bool,
+) -> Result<()> {
     match copied {
-        Some(Copied::File(file)) => file.finish(name, must_be_new).map(|_| ()),
-        Some(Copied::Tree(tree)) => {
+        Some(UnnamedCopy::File(file)) => file.finish(name, must_be_new).map(|_| ()),
+        Some(UnnamedCopy::Tree(tree)) => {
             rename(to, tree.name(), to, name, must_be_new)?;
             tree.keep();
             Ok(())

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
-use touchstone_handler::named::Named;
+use touchstone_handler::shared_by_name::SharedByName;
 use touchstone_handler::webdav_counts::LockTable;
 
 use crate::failure::Result;
@@ -52,7 +52,7 @@ pub struct Session<'a> {
 
 /// The states of the trees of a server. Another server shares the files with it, as another process does.
 #[derive(Default)]
-pub struct WebDavStores(Named<PathBuf, Store>);
+pub struct WebDavStores(SharedByName<PathBuf, Store>);
 
 /// The problem of a directory for the state of a tree; `None`: it is valid.
 pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {

@@ -70,21 +70,21 @@ struct KeyFetching {
 }
 
 /// A response is being fetched: purges of its key are recorded until this is dropped.
-pub struct Fetching {
+pub struct FetchGuard {
     store: Arc<Store>,
     hash: u64,
     purge_count: u64,
     purges_of_key: u64,
 }
 
-impl Fetching {
+impl FetchGuard {
     /// The number of purges when it began.
     pub fn purge_count(&self) -> u64 {
         self.purge_count
     }
 }
 
-impl Drop for Fetching {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
         let mut purges = lock(&self.store.purges);
         if let Entry::Occupied(mut known) = purges.fetching.entry(self.hash) {
@@ -183,17 +183,17 @@ impl Store {
 
     /// Records that a response is being fetched whose key has this hash. The returned count of purges must be
     /// passed to [`Store::insert`] or [`Store::promote`] before it is dropped.
-    pub fn begin_fetch(self: &Arc<Store>, hash: u64) -> Fetching {
+    pub fn begin_fetch(self: &Arc<Store>, hash: u64) -> FetchGuard {
         let mut purges = lock(&self.purges);
         let known = purges.fetching.entry(hash).or_default();
         known.fetches += 1;
         let purges_of_key = known.purges;
-        Fetching { store: self.clone(), hash, purge_count: purges.count, purges_of_key }
+        FetchGuard { store: self.clone(), hash, purge_count: purges.count, purges_of_key }
     }
 
     /// Starts again after `own` purges of the key by the caller itself; `None`: there have been others that
     /// apply to this key, or may.
-    pub fn begin_again(self: &Arc<Store>, fetching: &Fetching, key: &[u8], own: u64) -> Option<Fetching> {
+    pub fn begin_again(self: &Arc<Store>, fetching: &FetchGuard, key: &[u8], own: u64) -> Option<FetchGuard> {
         let again = self.begin_fetch(fetching.hash);
         let has_others = again.purges_of_key - fetching.purges_of_key != own
             || self.may_be_purged_since(fetching.hash, key, fetching.purge_count, true);
@@ -214,7 +214,7 @@ impl Store {
         let is_key_purged = || purges.fetching.get(&hash).is_some_and(|known| known.purged_at > purge_count);
         (!except_by_key && is_key_purged())
             || purges.forgotten > purge_count
-            || purges.recent.iter().any(|(count, purge)| *count > purge_count && purge.may_match(key))
+            || purges.recent.iter().any(|(count, purge)| *count > purge_count && purge.may_match_key(key))
     }
 
     /// Stores a response that was requested at this count of purges; `false`: it was not admitted.

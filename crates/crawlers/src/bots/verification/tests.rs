@@ -150,8 +150,8 @@ fn the_signed_directory_of_the_draft_verifies() {
     let directory = Directory::with_examples(body.as_bytes());
     let key = directory.key("poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U").unwrap();
     let none: Fields = Vec::new();
-    let asked = Target { authority: b"signature-agent.test", ..target() };
-    let request = Message { start: Start::Request(asked), fields: &none, request: None };
+    let agent_target = Target { authority: b"signature-agent.test", ..target() };
+    let request = Message { start: Start::Request(agent_target), fields: &none, request: None };
     let fields: Fields = vec![
         ("Content-Digest", "sha-256=:CADMT2aBdV/rqQr/NIru64ERQkCobVvllA4V0fLFDu0=:".into()),
         (
@@ -206,13 +206,13 @@ fn what_a_signature_must_say() {
     let mut verifier = verifier(BotKeys::File(directory), 3600);
     let good = ";created=1000;expires=2000;tag=\"web-bot-auth\"";
     let host = "(\"@authority\")";
-    let asked = |verifier: &Verifier, list: &str, parameters: &str| {
+    let verify_signed = |verifier: &Verifier, list: &str, parameters: &str| {
         verify_at(verifier, target(), &signer.sign("", list, parameters), 1500)
     };
-    assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
+    assert!(matches!(verify_signed(&verifier, host, good), Outcome::Verified(_)));
     // One without a nonce may be sent again, and is then in the cache.
-    assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
-    assert!(matches!(asked(&verifier, "(\"@target-uri\")", good), Outcome::Verified(_)));
+    assert!(matches!(verify_signed(&verifier, host, good), Outcome::Verified(_)));
+    assert!(matches!(verify_signed(&verifier, "(\"@target-uri\")", good), Outcome::Verified(_)));
     for (list, parameters, outcome) in [
         ("()", good, Outcome::Invalid("the signature does not cover the host")),
         ("(\"@path\")", good, Outcome::Invalid("the signature does not cover the host")),
@@ -244,13 +244,13 @@ fn what_a_signature_must_say() {
             Outcome::Invalid("the algorithm does not fit the key"),
         ),
     ] {
-        assert_eq!(asked(&verifier, list, parameters), outcome, "{list}{parameters}");
+        assert_eq!(verify_signed(&verifier, list, parameters), outcome, "{list}{parameters}");
     }
     verifier.needs_nonce = true;
-    assert_eq!(asked(&verifier, host, good), Outcome::Invalid("the signature has no nonce"));
+    assert_eq!(verify_signed(&verifier, host, good), Outcome::Invalid("the signature has no nonce"));
     let with_nonce = format!("{good};nonce=\"n\"");
-    assert!(matches!(asked(&verifier, host, &with_nonce), Outcome::Verified(_)));
-    assert_eq!(asked(&verifier, host, &with_nonce), Outcome::Invalid("the nonce was used before"));
+    assert!(matches!(verify_signed(&verifier, host, &with_nonce), Outcome::Verified(_)));
+    assert_eq!(verify_signed(&verifier, host, &with_nonce), Outcome::Invalid("the nonce was used before"));
 }
 
 #[test]

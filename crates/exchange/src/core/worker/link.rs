@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustix::event::EventfdFlags;
 use tokio::sync::mpsc::UnboundedSender;
-use touchstone_files::cache::Prepared;
+use touchstone_files::cache::PreparedResponse;
 use touchstone_handler::handler::{CallUnderWay, ConnectionReturn};
 use touchstone_sites::site::Snapshot;
 
@@ -67,7 +67,7 @@ pub enum ReturnStep {
     /// Write the rest of a hit.
     Finish {
         /// The response.
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedResponse>,
         /// How many bytes of it are written.
         sent: usize,
     },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use touchstone_files::cache::{NewEntry, Prepared, ReadTicket, Representation, Validity};
+use touchstone_files::cache::{NewEntry, PreparedResponse, ReadTicket, Representation, Validity};
 use touchstone_files::coding::Codings;
 use touchstone_files::root::FileFacts;
 use touchstone_handler::answer::{Answer, BodyPart};
@@ -48,7 +48,7 @@ pub struct FoundPage<'a> {
 /// The result of evaluating a page.
 pub enum PageAnswer {
     /// It is valid for the whole second, and the cache stores it.
-    Kept(Representation, Arc<Prepared>),
+    Kept(Representation, Arc<PreparedResponse>),
     /// The answer to this request only.
     Answer(Representation, Answer),
 }

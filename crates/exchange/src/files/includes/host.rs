@@ -11,8 +11,8 @@ use touchstone_files::root::{FileKind, Root};
 use touchstone_handler::answer::{Answer, BodyPart, cached_bytes};
 use touchstone_handler::request::Request;
 use touchstone_includes::{
-    DependsOn, Fetched, Host, PageSource, Problem, Resolved, ShellCommand, Target, TargetFacts, TargetKind,
-    Variable,
+    DependsOn, FetchedContent, Host, PageSource, Problem, ResolvedTarget, ShellCommand, Target, TargetFacts,
+    TargetKind, Variable,
 };
 use touchstone_sites::includes::SiteIncludes;
 use touchstone_sites::site::Snapshot;
@@ -92,20 +92,20 @@ impl PageHost {
 }
 
 impl Host for PageHost {
-    async fn resolve(&self, target: &Target) -> Result<Resolved, String> {
+    async fn resolve(&self, target: &Target) -> Result<ResolvedTarget, String> {
         let include = resolve(&self.snapshot, &self.request, self.site, target).await?;
-        let IncludeTarget::Files { site } = include.to else { return Ok(Resolved::Content) };
+        let IncludeTarget::Files { site } = include.to else { return Ok(ResolvedTarget::Content) };
         // Pages with another site's settings are evaluated separately.
         match self.page(site, &include.request).await? {
             Some(mut source) => {
                 source.query = target.query.clone();
-                Ok(Resolved::Page(source, depends_on(&include)))
+                Ok(ResolvedTarget::Page(source, depends_on(&include)))
             }
-            None => Ok(Resolved::Content),
+            None => Ok(ResolvedTarget::Content),
         }
     }
 
-    async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
+    async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<FetchedContent, String> {
         let shown = String::from_utf8_lossy(&target.path).into_owned();
         let mut include = resolve(&self.snapshot, &self.request, self.site, &target).await?;
         include.request.page_variables = Some(variables.into());
@@ -124,7 +124,7 @@ impl Host for PageHost {
             depends_on = DependsOn::Request;
         }
         let body = collect(answer.body, most_bytes).await.map_err(|error| format!("{shown}: {error}"))?;
-        Ok(Fetched { body, depends_on, failure })
+        Ok(FetchedContent { body, depends_on, failure })
     }
 
     async fn run(&self, command: ShellCommand, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {

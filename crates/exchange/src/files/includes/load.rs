@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_files::root::{FileKind, Opened, Refused};
+use touchstone_files::root::{FileKind, OpenError, OpenedFile};
 use touchstone_includes::{CachedPage, PageKey, parse};
 use touchstone_sites::includes::SiteIncludes;
 use touchstone_sites::site::Snapshot;
@@ -18,7 +18,7 @@ const READ_ATTEMPTS: usize = 5;
 /// Why a page cannot be loaded.
 pub enum LoadError {
     /// The file cannot be opened.
-    Refused(Refused),
+    Refused(OpenError),
     /// It is larger than the limit for pages.
     TooLarge(u64),
     /// It keeps changing.
@@ -47,14 +47,14 @@ pub async fn load(
     site: usize,
     includes: &SiteIncludes,
     file_path: &[u8],
-    opened: Opened,
+    opened: OpenedFile,
 ) -> Result<Arc<CachedPage>, LoadError> {
     let root = &snapshot.sites[site].root;
     let mut opened = opened;
     for _ in 0..READ_ATTEMPTS {
         let facts = opened.facts;
         if facts.kind == FileKind::Directory {
-            return Err(LoadError::Refused(Refused::NotFound));
+            return Err(LoadError::Refused(OpenError::NotFound));
         }
         if facts.size > includes.page_bytes() {
             return Err(LoadError::TooLarge(facts.size));

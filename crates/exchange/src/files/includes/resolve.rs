@@ -9,7 +9,7 @@ use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::request_view::{ConnectionView, HeadFields, RequestView};
 use touchstone_includes::{Target, TargetKind};
 use touchstone_sites::hidden_names::is_refused_name;
-use touchstone_sites::route::{Outcome, Resolved};
+use touchstone_sites::route::{Outcome, RouteDecision};
 use touchstone_sites::site::Snapshot;
 
 use crate::files::site_files;
@@ -87,8 +87,13 @@ pub async fn resolve(
 }
 
 /// Refuses what needs a session if the page was answered without one.
-fn check_logins(request: &Request, resolved: &Resolved<'_>, view: &RequestView<'_>) -> Result<(), String> {
-    let is_refused = request.session.is_none() && resolved.logins.iter().any(|asked| !asked.is_excused(view));
+fn check_logins(
+    request: &Request,
+    resolved: &RouteDecision<'_>,
+    view: &RequestView<'_>,
+) -> Result<(), String> {
+    let is_refused =
+        request.session.is_none() && resolved.logins.iter().any(|required| !required.is_excused(view));
     match is_refused {
         true => Err(format!("{} needs a session", String::from_utf8_lossy(view.path))),
         false => Ok(()),
@@ -165,7 +170,7 @@ fn view_of<'a>(
 }
 
 impl ResolvedInclude {
-    fn apply_rules(&mut self, snapshot: &Snapshot, mut resolved: Resolved<'_>, view: &RequestView<'_>) {
+    fn apply_rules(&mut self, snapshot: &Snapshot, mut resolved: RouteDecision<'_>, view: &RequestView<'_>) {
         self.rules_applied = true;
         let mut rewritten = resolved.rewritten.take();
         if let Some(route) = resolved.tries_files() {
@@ -173,7 +178,7 @@ impl ResolvedInclude {
                 None => *view,
                 Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
             };
-            if let Some(file) = site_files::tried_file(snapshot, self.request.site, route, &now) {
+            if let Some(file) = site_files::existing_try_file(snapshot, self.request.site, route, &now) {
                 resolved.outcome = Outcome::Files { root: route.root };
                 rewritten = Some(file);
             }

@@ -1,14 +1,14 @@
 //! The files of a site on the disk: the possible files of a path, whether they exist, listings of
 //! directories, and the answers if a file cannot be opened.
 
-mod tried;
+mod try_files;
 
 use std::io;
 use std::rc::Rc;
 
 use touchstone_config::DirectoryListing;
 use touchstone_files::listing::{self, ListingOptions};
-use touchstone_files::root::{FileKind, Refused};
+use touchstone_files::root::{FileKind, OpenError};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_http::accept;
 use touchstone_sites::hidden_names::is_refused_name;
@@ -17,11 +17,11 @@ use touchstone_sites::site::Site;
 use crate::core::Core;
 use crate::files::file_request::FileRequest;
 
-pub use tried::tried_file;
+pub use try_files::existing_try_file;
 
 /// Whether there is no visible file or directory for a path. `path` is in its normal form.
 pub fn is_missing(site: &Site, path: &[u8]) -> bool {
-    is_refused_name(site, path) || matches!(site.root.facts(path), Err(Refused::NotFound))
+    is_refused_name(site, path) || matches!(site.root.facts(path), Err(OpenError::NotFound))
 }
 
 /// Whether there is a visible file, or with `is_directory` a directory with an index file. `path` is in its
@@ -44,15 +44,15 @@ pub fn candidates(site: &Site, path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The answer if a file cannot be opened.
-pub fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
+pub fn refusal(core: &Rc<Core>, path: &[u8], refused: &OpenError) -> Answer {
     match refused {
-        Refused::NotFound => Answer::error(404),
-        Refused::Forbidden | Refused::NotAFile => Answer::error(403),
-        Refused::TooManyOpenFiles => {
+        OpenError::NotFound => Answer::error(404),
+        OpenError::Forbidden | OpenError::NotAFile => Answer::error(403),
+        OpenError::TooManyOpenFiles => {
             core.error_log.warning("no file descriptor left: raise the limit of open files (ulimit -n)");
             Answer::error(503).field("Retry-After", "1")
         }
-        Refused::Other(error) => {
+        OpenError::Other(error) => {
             core.error_log.warning(format_args!("cannot open {}: {error}", path.escape_ascii()));
             Answer::error(500)
         }
@@ -78,7 +78,7 @@ pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown
         let body = if as_json { listing.to_json() } else { listing.to_html(&shown) };
         Ok((body, listing.truncated))
     });
-    let listed = task.await.unwrap_or_else(|error| Err(Refused::Other(io::Error::other(error))));
+    let listed = task.await.unwrap_or_else(|error| Err(OpenError::Other(io::Error::other(error))));
     match listed {
         Ok((body, truncated)) => {
             let content_type = if as_json { "application/json" } else { "text/html; charset=utf-8" };

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Prepared,
-    Representation, Selection,
+    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache,
+    PreparedResponse, Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
-use touchstone_files::root::{Opened, Refused};
+use touchstone_files::root::{OpenError, OpenedFile};
 use touchstone_handler::answer::Answer;
 use touchstone_http::content_coding::CodingPreference;
 
@@ -25,7 +25,7 @@ pub async fn choose_coding(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
     entry: &Arc<Entry>,
-    plain: Arc<Prepared>,
+    plain: Arc<PreparedResponse>,
 ) -> Option<PathTarget> {
     let plain_content = |plain| {
         let representation = entry.identity().representation().clone();
@@ -113,7 +113,7 @@ async fn make_coded(
         Ok(opened) if !opened.facts.same_version(&facts) => Ok(None),
         Ok(_) if !cache.admits(facts.size) => return Some(()),
         Ok(opened) => whole_file::read(opened).await,
-        Err(Refused::NotFound) => Ok(None),
+        Err(OpenError::NotFound) => Ok(None),
         Err(refused) => Err(io::Error::other(refused)),
     };
     match outcome {
@@ -137,7 +137,7 @@ async fn make_coded(
 pub fn choose_uncached(
     request: &FileRequest<'_>,
     file_path: &[u8],
-    opened: Opened,
+    opened: OpenedFile,
     representation: Representation,
     codings: &Codings,
 ) -> PathTarget {

@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use touchstone_files::cache::{Prepared, Representation};
+use touchstone_files::cache::{PreparedResponse, Representation};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::ranges::RangeSource;
 use touchstone_http::conditional::{
@@ -18,7 +18,7 @@ use crate::files::file_request::FileRequest;
 /// The location of a file's bytes.
 pub enum Content {
     /// In the cache.
-    Cached(Arc<Prepared>),
+    Cached(Arc<PreparedResponse>),
     /// On disk, with this length.
     File(Arc<OwnedFd>, u64),
 }
@@ -65,7 +65,7 @@ pub enum PathTarget {
 pub fn precondition(request: &FileRequest<'_>, representation: &Representation, now: i64) -> Option<Answer> {
     // Without validators, no condition can match.
     let has_validators = !representation.etag.is_empty() || representation.last_modified.is_some();
-    if !request.head.conditional || !has_validators {
+    if !request.head.has_conditions_or_range || !has_validators {
         return None;
     }
     let values = |known| request.head.values(request.buffer, known).collect::<Vec<&[u8]>>();
@@ -106,7 +106,7 @@ pub fn answer_content(
     if let Some(answer) = precondition(request, representation, now) {
         return answer;
     }
-    if request.head.conditional && !representation.is_made {
+    if request.head.has_conditions_or_range && !representation.is_made {
         let values = |known| request.head.values(request.buffer, known).collect::<Vec<&[u8]>>();
         let if_range = values(KnownField::IfRange);
         let validators = validators(representation);

@@ -8,7 +8,7 @@ use touchstone_config::DirectoryListing;
 use touchstone_files::cache::{NewEntry, ReadTicket, Representation, Validity};
 use touchstone_files::coding::Codings;
 use touchstone_files::percent::encode_path;
-use touchstone_files::root::{FileFacts, FileKind, Opened, Root};
+use touchstone_files::root::{FileFacts, FileKind, OpenedFile, Root};
 use touchstone_handler::answer::Answer;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_sites::hidden_names::is_refused_name;
@@ -159,7 +159,7 @@ async fn take_file(
     request: &FileRequest<'_>,
     key: &[u8],
     file_path: &[u8],
-    opened: Opened,
+    opened: OpenedFile,
     ticket: Option<ReadTicket>,
 ) -> Option<PathTarget> {
     let site = request.site();

@@ -24,7 +24,7 @@ use super::limits::{FloodGuard, Limits};
 use super::priority::Priority;
 use super::scheduler::Scheduler;
 use super::settings::{DEFAULT_WINDOW_BYTES, PeerSettings};
-use super::streams::{Closed, ClosedStreams, Response, StreamKey, Streams};
+use super::streams::{ClosedStreams, Response, StreamClosing, StreamKey, Streams};
 
 /// The frames that may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +196,7 @@ impl ServerConnection {
 
     /// Closes a stream. Its bytes are released to the connection's window.
     #[inline]
-    fn remove_stream(&mut self, slot: u32, how: Closed) {
+    fn remove_stream(&mut self, slot: u32, how: StreamClosing) {
         let stream = self.streams.slot(slot);
         let (id, unconsumed, has_trailers) =
             (stream.id, stream.receive_window.unconsumed(), stream.has_trailers);
@@ -222,7 +222,7 @@ impl ServerConnection {
     ) -> Result<(), ConnectionError> {
         let stream = self.streams.key(slot);
         frame::append_reset_stream(stream.id(), error.code, &mut self.control);
-        self.remove_stream(slot, Closed::ByReset);
+        self.remove_stream(slot, StreamClosing::ByReset);
         events.push(Record::Reset { stream, code: error.code, reason: Some(error.reason) });
         self.flood.reset(&self.limits)
     }

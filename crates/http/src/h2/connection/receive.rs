@@ -10,7 +10,7 @@ use super::super::frame::{
 use super::super::priority::Priority;
 use super::super::request::{check_trailers, read_request};
 use super::super::settings::{DEFAULT_WINDOW_BYTES, SettingId};
-use super::super::streams::{Closed, QueueLinks, Response, Stream};
+use super::super::streams::{QueueLinks, Response, Stream, StreamClosing};
 use super::shutdown::{SHUTDOWN_PING, Shutdown};
 use super::{Phase, ServerConnection, UnfinishedBlock};
 
@@ -327,7 +327,7 @@ impl ServerConnection {
     #[cold]
     fn refuse(&mut self, id: u32, error: StreamError, events: &mut Events) -> Result<bool, ConnectionError> {
         frame::append_reset_stream(id, error.code, &mut self.control);
-        self.closed.remember(id, Closed::ByReset);
+        self.closed.remember(id, StreamClosing::ByReset);
         events.push(Record::Refused { stream_id: id, code: error.code, reason: error.reason });
         self.flood.reset(&self.limits)?;
         Ok(false)
@@ -377,9 +377,9 @@ impl ServerConnection {
             _ if id & 1 == 0 => {
                 Err(ConnectionError::protocol("a stream from a client with an even identifier"))
             }
-            Some(Closed::ByReset) => self.flood.control_frame(&self.limits),
+            Some(StreamClosing::ByReset) => self.flood.control_frame(&self.limits),
             _ if self.is_ignored(id) => self.flood.control_frame(&self.limits),
-            Some(Closed::Known) => {
+            Some(StreamClosing::Known) => {
                 Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "a HEADERS frame for a closed stream"))
             }
             None => Err(ConnectionError::protocol("a stream identifier lower than one before it")),
@@ -402,7 +402,7 @@ impl ServerConnection {
         let stream = self.streams.slot(slot);
         stream.request_ended = true;
         if stream.response == Response::Complete {
-            self.remove_stream(slot, Closed::Known);
+            self.remove_stream(slot, StreamClosing::Known);
         }
     }
 
@@ -470,7 +470,7 @@ impl ServerConnection {
         if self.is_idle(id) {
             return Err(ConnectionError::protocol("a DATA frame for a stream that was not opened"));
         }
-        if self.closed.recall(id) != Some(Closed::ByReset) && !self.is_ignored(id) {
+        if self.closed.recall(id) != Some(StreamClosing::ByReset) && !self.is_ignored(id) {
             frame::append_reset_stream(id, ErrorCode::STREAM_CLOSED, &mut self.control);
             self.flood.reset(&self.limits)?;
         }
@@ -490,12 +490,12 @@ impl ServerConnection {
             // It crossed the end of the stream, or a reset by this side. The client will send nothing more on
             // the stream.
             if self.closed.recall(id).is_some() {
-                self.closed.remember(id, Closed::Known);
+                self.closed.remember(id, StreamClosing::Known);
             }
             return self.flood.control_frame(&self.limits);
         };
         let stream = self.streams.key(slot);
-        self.remove_stream(slot, Closed::Known);
+        self.remove_stream(slot, StreamClosing::Known);
         events.push(Record::Reset { stream, code, reason: None });
         self.flood.reset(&self.limits)
     }

@@ -7,7 +7,7 @@
 use super::super::error::ErrorCode;
 use super::super::frame::{self, HEADER_BYTES};
 use super::super::settings::DEFAULT_FRAME_BYTES;
-use super::super::streams::{Closed, Response, StreamKey};
+use super::super::streams::{Response, StreamClosing, StreamKey};
 use super::ServerConnection;
 
 /// A client that leaves no larger window has the server send frames that are mostly header.
@@ -338,7 +338,7 @@ impl ServerConnection {
         let open = self.streams.slot(slot);
         open.response = Response::Complete;
         if open.request_ended {
-            self.remove_stream(slot, Closed::Known);
+            self.remove_stream(slot, StreamClosing::Known);
         } else if !open.is_tunnel {
             // Section 8.1: the client need not send the rest of its request.
             let window = u64::from(open.receive_window.available());
@@ -366,7 +366,7 @@ impl ServerConnection {
         let open = self.streams.get(stream);
         if open.is_some_and(|open| open.response == Response::Complete && !open.is_tunnel) {
             frame::append_reset_stream(stream.id(), ErrorCode::NO_ERROR, &mut self.control);
-            self.remove_stream(stream.index() as u32, Closed::ByReset);
+            self.remove_stream(stream.index() as u32, StreamClosing::ByReset);
         }
     }
 }

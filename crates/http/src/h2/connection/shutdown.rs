@@ -7,7 +7,7 @@
 
 use super::super::error::{ConnectionError, ErrorCode};
 use super::super::frame::{self, MAX_STREAM_ID};
-use super::super::streams::{Closed, StreamKey};
+use super::super::streams::{StreamClosing, StreamKey};
 use super::{Phase, ServerConnection};
 
 /// The payload of the ping that goes with the first `GOAWAY`.
@@ -71,7 +71,7 @@ impl ServerConnection {
     pub fn reset(&mut self, stream: StreamKey, code: ErrorCode) {
         if self.streams.contains(stream) {
             frame::append_reset_stream(stream.id(), code, &mut self.control);
-            self.remove_stream(stream.index() as u32, Closed::ByReset);
+            self.remove_stream(stream.index() as u32, StreamClosing::ByReset);
         }
     }
 

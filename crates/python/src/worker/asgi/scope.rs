@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::names::Names;
 use crate::api::{Gil, Object, PythonException};
 use crate::shared::request::{Field, Fields, IS_HTTPS, WorkerRequestHead};
-use crate::worker::kept::Kept;
+use crate::worker::object_cache::ObjectCache;
 
 /// The most names and values that are cached, and the longest of them.
 const MOST_KEPT: usize = 512;
@@ -29,11 +29,11 @@ pub struct Scopes {
     names: FxHashMap<Box<[u8]>, Object>,
     texts: FxHashMap<Box<[u8]>, Object>,
     /// Pairs of name and value.
-    fields: Kept<Object>,
+    fields: ObjectCache<Object>,
     /// Pairs of address and port.
-    clients: Kept<Object>,
+    clients: ObjectCache<Object>,
     /// Paths, and the same as they were sent.
-    paths: Kept<(Object, Object)>,
+    paths: ObjectCache<(Object, Object)>,
     root_path: Vec<u8>,
 }
 
@@ -87,9 +87,9 @@ impl Scopes {
             state,
             names: FxHashMap::default(),
             texts: FxHashMap::default(),
-            fields: Kept::new(8),
-            clients: Kept::new(8),
-            paths: Kept::new(6),
+            fields: ObjectCache::new(8),
+            clients: ObjectCache::new(8),
+            paths: ObjectCache::new(6),
             root_path: root_path.as_bytes().to_vec(),
         })
     }

@@ -8,7 +8,7 @@ use super::call::{self, AsgiContext, Call, RECEIVE, SEND, Socket, State};
 use super::loop_watch::{LoopWatch, WatchAction};
 use super::names::Names;
 use super::scope::Scopes;
-use super::tasks::{Objects, Started, Tasks};
+use super::tasks::{Objects, RequestStart, Tasks};
 use super::websocket;
 use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, PythonException};
 use crate::shared::control;
@@ -284,7 +284,7 @@ impl Serve {
                 scopes.of(gil, &self.context.names, &request_head, fields, is_websocket)?
             };
             let (receive, send) = (RECEIVE.bind(gil, &object)?, SEND.bind(gil, &object)?);
-            if let Started::Ended(error) = self.tasks.start(gil, &object, [&scope, &receive, &send])? {
+            if let RequestStart::Ended(error) = self.tasks.start(gil, &object, [&scope, &receive, &send])? {
                 call.end(gil, error.unwrap_or_else(|| gil.none()));
             }
             Ok(())

@@ -10,7 +10,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::api::{Arguments, Gil, Kind as Class, Object, PythonException, Sent};
+use crate::api::{Arguments, CoroutineStep, Gil, Kind as Class, Object, PythonException};
 
 /// Starts requests.
 pub struct Tasks {
@@ -23,7 +23,7 @@ pub struct Tasks {
     names: [Object; 3],
     /// What a task gave the loop to call: its first step, and its context.
     taken: Mutex<Option<(Object, Object)>>,
-    spare: Mutex<Option<Spare>>,
+    spare: Mutex<Option<SpareTask>>,
     /// What the spare task continues with: the request, its coroutine, and what that waits for.
     handed: Mutex<Option<Object>>,
     can_step: bool,
@@ -60,7 +60,7 @@ pub struct Objects {
 }
 
 /// A task whose first step was not run.
-struct Spare {
+struct SpareTask {
     task: Object,
     step: Object,
     context: Object,
@@ -72,7 +72,7 @@ struct Spare {
 }
 
 /// How a request was started.
-pub enum Started {
+pub enum RequestStart {
     /// It waits.
     Waits,
     /// It has ended; with an exception, it has failed.
@@ -113,7 +113,7 @@ impl Tasks {
         gil: Gil,
         request: &Object,
         arguments: [&Object; 3],
-    ) -> Result<Started, PythonException> {
+    ) -> Result<RequestStart, PythonException> {
         if !self.can_step {
             return self.start_task(gil, request, arguments);
         }
@@ -143,7 +143,7 @@ impl Tasks {
                 } else {
                     self.continue_in(gil, &spare)?;
                 }
-                Ok(Started::Ended(error))
+                Ok(RequestStart::Ended(error))
             }
             FirstStep::Waits(coroutine, awaited) => {
                 let handed = gil.tuple([request.clone(), coroutine.clone(), awaited])?;
@@ -154,10 +154,10 @@ impl Tasks {
                 if untaken.is_some() {
                     // The task was cancelled before it waited, so it has ended without the request.
                     let error = gil.call1(&self.objects.cancel, &coroutine)?;
-                    return Ok(Started::Ended(Some(error)));
+                    return Ok(RequestStart::Ended(Some(error)));
                 }
                 gil.call1(&self.objects.keep, &spare.task)?;
-                Ok(Started::Waits)
+                Ok(RequestStart::Waits)
             }
         }
     }
@@ -170,8 +170,8 @@ impl Tasks {
         });
         let stepped = called.and_then(|coroutine| {
             Ok(match gil.step(&coroutine)? {
-                Sent::Returned => FirstStep::Ended(None),
-                Sent::Yielded(awaited) => FirstStep::Waits(coroutine, awaited),
+                CoroutineStep::Returned => FirstStep::Ended(None),
+                CoroutineStep::Yielded(awaited) => FirstStep::Waits(coroutine, awaited),
             })
         });
         stepped.unwrap_or_else(|PythonException| {
@@ -180,14 +180,14 @@ impl Tasks {
     }
 
     /// Runs the first step of a spare task: it continues what was handed, or ends.
-    fn continue_in(&self, gil: Gil, spare: &Spare) -> Result<(), PythonException> {
+    fn continue_in(&self, gil: Gil, spare: &SpareTask) -> Result<(), PythonException> {
         let run = gil.required_attribute(&spare.context, &self.run)?;
         gil.call1(&run, &spare.step).map(drop)
     }
 
     /// Makes a task whose first step is not run yet. Until then it is not among all tasks, for whose end an
     /// application may wait.
-    fn make_spare(&self, gil: Gil) -> Result<Spare, PythonException> {
+    fn make_spare(&self, gil: Gil) -> Result<SpareTask, PythonException> {
         let coroutine = gil.call0(&self.objects.go_on)?;
         let (task, step, context) = self.make_task(gil, coroutine)?;
         gil.call1(&self.objects.unregister_task, &task)?;
@@ -203,7 +203,7 @@ impl Tasks {
         let name = gil.call0(&gil.required_attribute(&task, &self.names[2])?)?;
         let references = self.references(gil, &task)?;
         let [references, weak_references] = references;
-        Ok(Spare { task, step, context, items, name, references, weak_references })
+        Ok(SpareTask { task, step, context, items, name, references, weak_references })
     }
 
     /// Makes a task, and intercepts the call of its first step.
@@ -247,7 +247,7 @@ impl Tasks {
     }
 
     /// Whether a request has left nothing in the spare task, so that the next one may have it.
-    fn is_unused(&self, gil: Gil, spare: &Spare) -> bool {
+    fn is_unused(&self, gil: Gil, spare: &SpareTask) -> bool {
         let [callbacks, must_cancel, get_name] = &self.names;
         let task = &spare.task;
         let is_unused = || -> Result<bool, PythonException> {
@@ -284,11 +284,11 @@ impl Tasks {
         gil: Gil,
         request: &Object,
         [scope, receive, send]: [&Object; 3],
-    ) -> Result<Started, PythonException> {
+    ) -> Result<RequestStart, PythonException> {
         let coroutine = gil.call4(&self.objects.serve, [scope, receive, send, request])?;
         let (task, step, context) = self.make_task(gil, coroutine)?;
         gil.call1(&gil.required_attribute(&context, &self.run)?, &step)?;
         gil.call1(&self.objects.keep, &task)?;
-        Ok(Started::Waits)
+        Ok(RequestStart::Waits)
     }
 }

@@ -5,7 +5,7 @@ use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 
 use super::Http2;
-use super::streams::Outgoing;
+use super::streams::UnsentBody;
 use super::unnoted::{CacheHit, UnnotedAnswer};
 use crate::stream_head::head_of;
 use touchstone_exchange::core::CoreState;
@@ -27,8 +27,8 @@ impl Http2 {
         };
         let lookup = Lookup::of_stream(**request, !request.end_of_stream());
         let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
-        let LookupResult::Hit { prepared, of, path } = result else { return false };
-        let block = state.header_blocks.block(of.file_site(), path, prepared);
+        let LookupResult::Hit { prepared, hit_route, path } = result else { return false };
+        let block = state.header_blocks.block(hit_route.file_site(), path, prepared);
         let body = prepared.body();
         let responded = self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output);
         let is_complete = responded == Responded::Complete;
@@ -39,13 +39,19 @@ impl Http2 {
         if is_complete && !state.needs_facts() {
             // Counts alone do not wait for the write: most hits of many are sent in one.
             let body_bytes = length as u64;
-            state.metrics.hit(of.site, of.route, Protocol::Http2, body_bytes, of.is_accelerated);
+            state.metrics.hit(
+                hit_route.site,
+                hit_route.route,
+                Protocol::Http2,
+                body_bytes,
+                hit_route.is_accelerated,
+            );
             return true;
         }
-        let mut answer = UnnotedAnswer::of_cache(hit_of(state, request, of));
+        let mut answer = UnnotedAnswer::of_cache(hit_of(state, request, hit_route));
         answer.append(length);
         match queued {
-            Some(parts) => self.outgoing.push(Outgoing::new(request.stream(), parts, answer)),
+            Some(parts) => self.outgoing.push(UnsentBody::new(request.stream(), parts, answer)),
             None => self.ended.push(answer),
         }
         true

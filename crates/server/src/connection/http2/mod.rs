@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use early_answers::EarlyAnswers;
-use streams::{BodyRateCheck, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
+use streams::{BodyRateCheck, Inbox, RequestBodyRelay, StreamAnswer, StreamTask, UnsentBody};
 use touchstone_access::MinimumRate;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
@@ -62,8 +62,8 @@ pub struct Http2 {
     output: Vec<u8>,
     inbox: Rc<Inbox>,
     tasks: Vec<StreamTask>,
-    incoming: Vec<Incoming>,
-    outgoing: Vec<Outgoing>,
+    incoming: Vec<RequestBodyRelay>,
+    outgoing: Vec<UnsentBody>,
     /// Answers whose frames are in `output`.
     ended: Vec<UnnotedAnswer>,
     client_waits: ClientWaits,
@@ -283,8 +283,8 @@ impl Http2 {
             let minimum = MinimumRate::of_bodies(&state.snapshot.config.limits);
             let rate_check = BodyRateCheck::new(minimum, progress.clone());
             self.incoming.push(match request.protocol() {
-                Some(_) => Incoming::tunnel(request.stream(), sender, rate_check),
-                None => Incoming::new(request.stream(), sender, most_bytes, rate_check),
+                Some(_) => RequestBodyRelay::tunnel(request.stream(), sender, rate_check),
+                None => RequestBodyRelay::new(request.stream(), sender, most_bytes, rate_check),
             });
             receiver
         });
@@ -381,7 +381,7 @@ impl Http2 {
             self.ended.push(answer);
             return;
         }
-        let mut outgoing = Outgoing::new(stream, parts, answer);
+        let mut outgoing = UnsentBody::new(stream, parts, answer);
         outgoing.under_way = under_way;
         if body == Body::Stream {
             outgoing.offer_parts(&mut self.engine);

@@ -117,7 +117,7 @@ impl Drop for StreamTask {
 }
 
 /// A request's body on its way to a handler.
-pub struct Incoming {
+pub struct RequestBodyRelay {
     /// The stream.
     pub stream: StreamKey,
     sender: Option<Sender>,
@@ -157,10 +157,15 @@ pub struct TooLarge;
 /// The body arrives more slowly than allowed.
 pub struct TooSlow;
 
-impl Incoming {
+impl RequestBodyRelay {
     /// A body of at most this many bytes.
-    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64, rate_check: BodyRateCheck) -> Incoming {
-        Incoming {
+    pub fn new(
+        stream: StreamKey,
+        sender: Sender,
+        most_bytes: u64,
+        rate_check: BodyRateCheck,
+    ) -> RequestBodyRelay {
+        RequestBodyRelay {
             stream,
             sender: Some(sender),
             unreleased_bytes: 0,
@@ -173,8 +178,8 @@ impl Incoming {
     }
 
     /// One direction of a tunnel, without limits of bytes and time.
-    pub fn tunnel(stream: StreamKey, sender: Sender, rate_check: BodyRateCheck) -> Incoming {
-        Incoming { is_tunnel: true, ..Incoming::new(stream, sender, u64::MAX, rate_check) }
+    pub fn tunnel(stream: StreamKey, sender: Sender, rate_check: BodyRateCheck) -> RequestBodyRelay {
+        RequestBodyRelay { is_tunnel: true, ..RequestBodyRelay::new(stream, sender, u64::MAX, rate_check) }
     }
 
     /// Takes in a piece that was received.
@@ -278,7 +283,7 @@ impl Incoming {
 }
 
 /// A response's body that is not completely sent.
-pub struct Outgoing {
+pub struct UnsentBody {
     /// The stream.
     pub stream: StreamKey,
     parts: VecDeque<BodyPart>,
@@ -300,9 +305,9 @@ pub enum BodyProgress {
     Broken(io::Error),
 }
 
-impl Outgoing {
+impl UnsentBody {
     /// A body whose parts are all present, except the last if that is a stream.
-    pub fn new(stream: StreamKey, parts: Vec<BodyPart>, answer: UnnotedAnswer) -> Outgoing {
+    pub fn new(stream: StreamKey, parts: Vec<BodyPart>, answer: UnnotedAnswer) -> UnsentBody {
         let mut parts = VecDeque::from(parts);
         let (source, promised_bytes) = match parts.pop_back() {
             Some(BodyPart::Stream { body, length }) => (Some(body), length),
@@ -312,7 +317,7 @@ impl Outgoing {
             }
             None => (None, None),
         };
-        Outgoing { stream, parts, source, promised_bytes, under_way: None, answer }
+        UnsentBody { stream, parts, source, promised_bytes, under_way: None, answer }
     }
 
     /// Whether more of it arrives from a handler.

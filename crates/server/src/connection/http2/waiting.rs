@@ -17,7 +17,7 @@ use touchstone_http::h2::frame::{FrameHeader, FrameType, HEADER_BYTES};
 use touchstone_observe::metrics::Timeout;
 
 use super::Http2;
-use super::streams::{BodyProgress, Outgoing};
+use super::streams::{BodyProgress, UnsentBody};
 use touchstone_exchange::core::CoreState;
 
 /// How patient the connection still is.
@@ -33,12 +33,12 @@ pub struct ClientWaits {
     /// How long the last wait was, if it counts against the client.
     waited: Duration,
     /// What the present wait is for.
-    awaited: Awaited,
+    awaited: AwaitedInput,
 }
 
 /// What a wait is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Awaited {
+enum AwaitedInput {
     /// The next request.
     #[default]
     Request,
@@ -70,7 +70,7 @@ impl ClientWaits {
 }
 
 /// Takes the shorter of two waits.
-fn shorten(least: &mut Option<(Awaited, Duration)>, awaited: Awaited, limit: Duration) {
+fn shorten(least: &mut Option<(AwaitedInput, Duration)>, awaited: AwaitedInput, limit: Duration) {
     if least.is_none_or(|(_, least)| limit < least) {
         *least = Some((awaited, limit));
     }
@@ -90,7 +90,7 @@ impl Http2 {
         if let Some(deadline) = &self.connection.timing.deadline {
             deadline.session.requests.set(self.connection.requests);
             match awaited {
-                Awaited::Handler => deadline.clear(),
+                AwaitedInput::Handler => deadline.clear(),
                 _ => deadline.set(self.connection.now_ms(), limit, idle),
             }
         }
@@ -115,7 +115,7 @@ impl Http2 {
     }
 
     /// What to wait for now, and how long; `None`: the client takes its answers too slowly.
-    fn plan(&mut self, state: &CoreState, idle: bool) -> Option<(Awaited, Duration)> {
+    fn plan(&mut self, state: &CoreState, idle: bool) -> Option<(AwaitedInput, Duration)> {
         // Requests of all sites share the connection's windows.
         let limits = &state.snapshot.patient_limits;
         let waited = std::mem::take(&mut self.client_waits.waited);
@@ -124,19 +124,21 @@ impl Http2 {
             return None;
         }
         if let Some(rate_check) = &self.client_waits.window_check {
-            shorten(&mut least, Awaited::Windows, rate_check.allowance());
+            shorten(&mut least, AwaitedInput::Windows, rate_check.allowance());
         }
         let partial_frame = self.partial_data_frame();
-        if partial_frame.is_none() && (!self.connection.input.is_empty() || self.engine.is_within_header_block()) {
+        if partial_frame.is_none()
+            && (!self.connection.input.is_empty() || self.engine.is_within_header_block())
+        {
             let since = *self.client_waits.head_since.get_or_insert_with(Instant::now);
             let left = limits.header_timeout.saturating_sub(since.elapsed());
-            shorten(&mut least, Awaited::Head, left);
+            shorten(&mut least, AwaitedInput::Head, left);
         }
         self.note_body_waits(state, waited, partial_frame.unwrap_or_default(), &mut least);
-        least = least.or_else(|| self.awaits_handlers().then_some((Awaited::Handler, Duration::MAX)));
+        least = least.or_else(|| self.awaits_handlers().then_some((AwaitedInput::Handler, Duration::MAX)));
         Some(least.unwrap_or(match idle {
-            true => (Awaited::Request, limits.keep_alive_timeout),
-            false => (Awaited::Any, limits.stall_timeout),
+            true => (AwaitedInput::Request, limits.keep_alive_timeout),
+            false => (AwaitedInput::Any, limits.stall_timeout),
         }))
     }
 
@@ -163,7 +165,7 @@ impl Http2 {
         state: &CoreState,
         waited: Duration,
         partial_frame: (u32, u64),
-        least: &mut Option<(Awaited, Duration)>,
+        least: &mut Option<(AwaitedInput, Duration)>,
     ) {
         let mut at = 0;
         while let Some(incoming) = self.incoming.get_mut(at) {
@@ -171,7 +173,7 @@ impl Http2 {
             match incoming.note_wait(waited, partial_bytes) {
                 Ok(limit) => {
                     if let Some(limit) = limit {
-                        shorten(least, Awaited::Body, limit);
+                        shorten(least, AwaitedInput::Body, limit);
                     }
                     at += 1;
                 }
@@ -196,7 +198,7 @@ impl Http2 {
     }
 
     fn awaits_handlers(&self) -> bool {
-        !self.tasks.is_empty() || self.outgoing.iter().any(Outgoing::awaits_handler)
+        !self.tasks.is_empty() || self.outgoing.iter().any(UnsentBody::awaits_handler)
     }
 
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -204,13 +206,15 @@ impl Http2 {
         if self.connection.deadline_expired(context) {
             match self.client_waits.awaited {
                 // The plan of the next wait refuses that body, and no other request.
-                Awaited::Body => {
+                AwaitedInput::Body => {
                     self.connection.forget_deadline();
                     return Poll::Ready(Ok(()));
                 }
-                Awaited::Request => self.connection.count_timeout(Timeout::Idle),
-                Awaited::Head => self.connection.count_timeout(Timeout::Header),
-                Awaited::Windows | Awaited::Handler | Awaited::Any => self.connection.note_slow_reader(),
+                AwaitedInput::Request => self.connection.count_timeout(Timeout::Idle),
+                AwaitedInput::Head => self.connection.count_timeout(Timeout::Header),
+                AwaitedInput::Windows | AwaitedInput::Handler | AwaitedInput::Any => {
+                    self.connection.note_slow_reader()
+                }
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

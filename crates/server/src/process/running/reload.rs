@@ -32,7 +32,7 @@ pub(super) struct OpenedConfig {
     wanted: Vec<ListenAddress>,
     rights: SocketRights,
     added: Added,
-    http3: http3::Opened,
+    http3: http3::OpenedSockets,
     wanted_datagrams: Vec<SocketAddr>,
     datagrams: datagram_sockets::Added,
     /// What telemetry is sent to.

@@ -9,7 +9,7 @@ use touchstone_lab::machine;
 use touchstone_lab::result::MixResult;
 use touchstone_lab_run::bench::{Event, LoadMachine, Observer, Tick, Turn};
 use touchstone_lab_run::live::screen::Screen;
-use touchstone_lab_run::live::web::Bound;
+use touchstone_lab_run::live::web::PageListener;
 use touchstone_lab_run::live::{Hub, Live, State};
 
 /// How a run is shown.
@@ -57,7 +57,7 @@ struct Trouble {
 
 impl Display {
     /// Takes the screen, where that is the form and it can be had; otherwise a line.
-    pub(super) fn new(wanted: Form, suite: &str, page: Option<Bound>) -> Display {
+    pub(super) fn new(wanted: Form, suite: &str, page: Option<PageListener>) -> Display {
         if let Some(page) = &page {
             eprintln!("live page: http://{}/", page.address());
         }

@@ -17,8 +17,8 @@ use touchstone_lab_report::answers::{self, Answer};
 use touchstone_lab_report::planning::{self, Assumptions};
 use touchstone_lab_report::run_rules::Assessment;
 use touchstone_lab_report::{report, table};
-use touchstone_lab_run::bench::{self, BenchError, Finished, Options};
-use touchstone_lab_run::live::web::Bound;
+use touchstone_lab_run::bench::{self, BenchError, BenchOutcome, Options};
+use touchstone_lab_run::live::web::PageListener;
 use touchstone_lab_run::placement::{PlacementOptions, parse_list};
 use touchstone_load::Threshold;
 
@@ -201,7 +201,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Exit {
     let as_json = arguments.json;
     let form = Form::of(arguments.progress.as_deref());
-    let page = match arguments.live.map(Bound::to).transpose() {
+    let page = match arguments.live.map(PageListener::to).transpose() {
         Ok(page) => page,
         Err(message) => return refuse(&message),
     };
@@ -228,7 +228,7 @@ pub fn run(arguments: Arguments) -> Exit {
         }
     };
     display.end(&match &finished {
-        Ok(Finished { result, directory, .. }) => match &result.status {
+        Ok(BenchOutcome { result, directory, .. }) => match &result.status {
             RunStatus::Complete => format!("done: {}", directory.display()),
             RunStatus::Incomplete(reason) => format!("ended early: {reason}"),
         },
@@ -267,7 +267,7 @@ fn with_fleet(
     display: &mut Display,
     interrupt: &AtomicBool,
     left: &mut Vec<String>,
-) -> Result<Finished, BenchError> {
+) -> Result<BenchOutcome, BenchError> {
     let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
     deployment
         .iter()
@@ -394,7 +394,7 @@ fn live_address(text: &str) -> Result<std::net::SocketAddr, String> {
 }
 
 /// What is printed at the end: the table, the verdict, the warnings, and where everything is.
-fn summary(finished: &Finished) -> String {
+fn summary(finished: &BenchOutcome) -> String {
     let result = &finished.result;
     let raw = raw::read(&finished.directory).ok();
     let mut text = format!("\n{}\n\n{}", result.suite.title, table::summary(result));
@@ -444,7 +444,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn summary_json(finished: &Finished) -> Value {
+fn summary_json(finished: &BenchOutcome) -> Value {
     let result = &finished.result;
     let raw = raw::read(&finished.directory).ok();
     json!({

@@ -32,17 +32,17 @@ pub(super) struct Client {
 }
 
 /// A request.
-pub(super) struct Sent<'a> {
+pub(super) struct ApiRequest<'a> {
     pub(super) method: &'static str,
     pub(super) path: &'a str,
     pub(super) fields: &'a [(&'static str, String)],
     pub(super) body: Option<String>,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> ApiRequest<'a> {
     /// A request that reads.
-    pub(super) fn get(path: &'a str) -> Sent<'a> {
-        Sent { method: "GET", path, fields: &[], body: None }
+    pub(super) fn get(path: &'a str) -> ApiRequest<'a> {
+        ApiRequest { method: "GET", path, fields: &[], body: None }
     }
 }
 
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Sends a request and reads the answer.
-    pub(super) fn ask(&self, sent: &Sent<'_>) -> Result<Reply, String> {
+    pub(super) fn ask(&self, sent: &ApiRequest<'_>) -> Result<Reply, String> {
         if !sent.path.starts_with('/') || sent.path.bytes().any(|byte| !byte.is_ascii_graphic()) {
             return Err(format!("{:?} is not a path, such as /control/sites", sent.path));
         }

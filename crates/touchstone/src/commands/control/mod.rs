@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use self::client::{Client, Reply, Sent};
+use self::client::{ApiRequest, Client, Reply};
 use super::print::print;
 use crate::exit::Exit;
 
@@ -251,16 +251,20 @@ fn carry_out(command: ControlCommand) -> Result<Exit, String> {
         ControlCommand::Delete(arguments) => {
             let client = Client::new(&arguments.options)?;
             let fields = [arguments.condition.field()];
-            let reply =
-                client.ask(&Sent { method: "DELETE", path: &arguments.path, fields: &fields, body: None })?;
+            let reply = client.ask(&ApiRequest {
+                method: "DELETE",
+                path: &arguments.path,
+                fields: &fields,
+                body: None,
+            })?;
             Ok(print_reply(&reply, arguments.options.json))
         }
         ControlCommand::Discard(options) => {
             let client = Client::new(&options)?;
             let path = "/control/overlay";
-            let read = client.ask(&Sent::get(path))?;
+            let read = client.ask(&ApiRequest::get(path))?;
             let fields = [("If-Match", read.tag.clone().unwrap_or_default())];
-            let reply = client.ask(&Sent { method: "DELETE", path, fields: &fields, body: None })?;
+            let reply = client.ask(&ApiRequest { method: "DELETE", path, fields: &fields, body: None })?;
             Ok(print_reply(&reply, options.json))
         }
     }
@@ -268,7 +272,7 @@ fn carry_out(command: ControlCommand) -> Result<Exit, String> {
 
 /// Prints a list as a table, or as JSON.
 fn list(options: &ServerOptions, path: &str, table: fn(&Value) -> String) -> Result<Exit, String> {
-    let reply = Client::new(options)?.ask(&Sent::get(path))?;
+    let reply = Client::new(options)?.ask(&ApiRequest::get(path))?;
     if options.json || reply.status != 200 {
         return Ok(print_reply(&reply, options.json));
     }
@@ -280,7 +284,7 @@ fn list(options: &ServerOptions, path: &str, table: fn(&Value) -> String) -> Res
 fn patch(arguments: &OriginArguments, change: &Value) -> Result<Exit, String> {
     let options = &arguments.options;
     let client = Client::new(options)?;
-    let reply = client.ask(&Sent::get("/control/origins"))?;
+    let reply = client.ask(&ApiRequest::get("/control/origins"))?;
     if reply.status != 200 {
         return Ok(print_reply(&reply, options.json));
     }
@@ -304,7 +308,7 @@ fn patch(arguments: &OriginArguments, change: &Value) -> Result<Exit, String> {
     for path in paths {
         let path = if arguments.which.force { format!("{path}?force=true") } else { path };
         let body = Some(change.to_string());
-        let reply = client.ask(&Sent { method: "PATCH", path: &path, fields: &[], body })?;
+        let reply = client.ask(&ApiRequest { method: "PATCH", path: &path, fields: &[], body })?;
         if reply.status != 200 || options.json {
             let exit = print_reply(&reply, options.json);
             if exit != Exit::Done {
@@ -324,18 +328,22 @@ fn replace_certificate(arguments: &CertificateArguments) -> Result<Exit, String>
     let body = json!({ "certificate": read(&arguments.cert)?, "key": read(&arguments.key)? });
     let client = Client::new(&arguments.options)?;
     let path = format!("/control/certificates/{}", client::encoded(&arguments.site));
-    let known = client.ask(&Sent::get(&path))?;
+    let known = client.ask(&ApiRequest::get(&path))?;
     if known.status != 200 {
         return Ok(print_reply(&known, arguments.options.json));
     }
     let fields = [("If-Match", known.tag.clone().unwrap_or_default())];
-    let reply =
-        client.ask(&Sent { method: "PUT", path: &path, fields: &fields, body: Some(body.to_string()) })?;
+    let reply = client.ask(&ApiRequest {
+        method: "PUT",
+        path: &path,
+        fields: &fields,
+        body: Some(body.to_string()),
+    })?;
     Ok(print_reply(&reply, arguments.options.json))
 }
 
 fn get(arguments: &GetArguments) -> Result<Exit, String> {
-    let reply = Client::new(&arguments.options)?.ask(&Sent::get(&arguments.path))?;
+    let reply = Client::new(&arguments.options)?.ask(&ApiRequest::get(&arguments.path))?;
     if reply.status != 200 {
         return Ok(print_reply(&reply, arguments.options.json));
     }
@@ -354,7 +362,7 @@ fn write(method: &'static str, arguments: &PutArguments) -> Result<Exit, String>
         _ => body = std::fs::read_to_string(&arguments.file).map_err(cannot)?,
     }
     let fields = [arguments.condition.field()];
-    let sent = Sent { method, path: &arguments.path, fields: &fields, body: Some(body) };
+    let sent = ApiRequest { method, path: &arguments.path, fields: &fields, body: Some(body) };
     let reply = Client::new(&arguments.options)?.ask(&sent)?;
     Ok(print_reply(&reply, arguments.options.json))
 }

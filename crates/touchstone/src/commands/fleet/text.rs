@@ -70,15 +70,16 @@ pub(super) fn versions(members: &[MemberView]) -> String {
         vec![["agent", "version", "program", "kernel", "cores", "memory", "open files"].map(String::from)];
     for member in members {
         let facts = member.facts.as_ref();
-        let of = |text: &dyn Fn(&touchstone_fleet::AgentFacts) -> String| facts.map_or("-".to_string(), text);
+        let fact =
+            |text: &dyn Fn(&touchstone_fleet::AgentFacts) -> String| facts.map_or("-".to_string(), text);
         rows.push([
             member.name.clone(),
-            of(&|facts| facts.version.clone()),
-            of(&|facts| facts.binary_sha256.get(..12).unwrap_or("unknown").to_string()),
-            of(&|facts| facts.kernel.clone()),
-            of(&|facts| facts.cores.len().to_string()),
-            of(&|facts| format!("{} MiB", facts.memory_bytes >> 20)),
-            of(&|facts| facts.open_files_limit.to_string()),
+            fact(&|facts| facts.version.clone()),
+            fact(&|facts| facts.binary_sha256.get(..12).unwrap_or("unknown").to_string()),
+            fact(&|facts| facts.kernel.clone()),
+            fact(&|facts| facts.cores.len().to_string()),
+            fact(&|facts| format!("{} MiB", facts.memory_bytes >> 20)),
+            fact(&|facts| facts.open_files_limit.to_string()),
         ]);
     }
     table(&rows)

@@ -226,8 +226,8 @@ impl<I: BufRead, O: Write> Prompt<I, O> {
         }
         loop {
             let shown = if default.is_empty() { String::new() } else { format!(" [{default}]") };
-            let asked = write!(self.output, "{question}{shown}: ").and_then(|()| self.output.flush());
-            asked.map_err(|error| error.to_string())?;
+            let written = write!(self.output, "{question}{shown}: ").and_then(|()| self.output.flush());
+            written.map_err(|error| error.to_string())?;
             let mut line = String::new();
             match self.input.read_line(&mut line) {
                 Ok(0) => return Err("the answers ended; nothing is written".to_string()),

@@ -1,6 +1,6 @@
 //! The figures of a load as JSON. The names contain the units; what was not measured is null.
 
-use super::Finished;
+use super::FinishedLoad;
 use serde_json::{Value, json};
 use touchstone_load::{
     Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason,
@@ -9,9 +9,18 @@ use touchstone_load::{
 };
 
 /// The output of `touchstone load --json`.
-pub(super) fn of(finished: &Finished) -> Value {
-    let Finished {
-        subject, plan, outcome, fleet, invalid, verdicts, aborted_by, per_client, per_url, ..
+pub(super) fn of(finished: &FinishedLoad) -> Value {
+    let FinishedLoad {
+        subject,
+        plan,
+        outcome,
+        fleet,
+        invalid,
+        verdicts,
+        aborted_by,
+        per_client,
+        per_url,
+        ..
     } = finished;
     let mut value = json!({
         "url": subject,

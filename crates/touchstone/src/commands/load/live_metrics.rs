@@ -1,7 +1,7 @@
 //! Metrics that are sent during a load: from the command line to the senders, and the summary at the end.
 
 use super::Arguments;
-use touchstone_live_metrics::{Destination, Endpoint, Sender, Sent};
+use touchstone_live_metrics::{DeliveryReport, Destination, Endpoint, Sender};
 
 /// The path of remote write in Prometheus.
 const REMOTE_WRITE_PATH: &str = "/api/v1/write";
@@ -45,7 +45,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// Prints what did not arrive.
-pub(super) fn report_failed(sent: &[Sent]) {
+pub(super) fn report_failed(sent: &[DeliveryReport]) {
     for sent in sent.iter().filter(|sent| sent.failed > 0) {
         let reason = sent.reason.as_deref().unwrap_or("no reason is known");
         let all = sent.taken + sent.failed;

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thresholds::Thresholds;
 use touchstone_lab::result::FleetUse;
-use touchstone_lab_run::bench::{Generated, interrupt_on_signals};
+use touchstone_lab_run::bench::{GeneratedLoad, interrupt_on_signals};
 use touchstone_load::{
     DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, Threshold, Verdict, interval_log,
     percentile_text,
@@ -452,7 +452,7 @@ pub struct Arguments {
 struct StageList(Vec<Stage>);
 
 /// A run that is over, with what is needed to report it.
-struct Finished {
+struct FinishedLoad {
     /// What was loaded, in words.
     subject: String,
     plan: Plan,
@@ -505,7 +505,7 @@ pub fn run(arguments: Arguments) -> Exit {
     drop(load);
     maker.end();
     live_metrics::report_failed(&sent);
-    let Generated { outcome, fleet, invalid, .. } = match generated {
+    let GeneratedLoad { outcome, fleet, invalid, .. } = match generated {
         Ok(generated) => generated,
         Err(error) => return refuse(&error.0),
     };
@@ -513,7 +513,7 @@ pub fn run(arguments: Arguments) -> Exit {
     let (aborted_by, verdicts) = (watch.verdict(), thresholds.verdicts(&outcome));
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
-    let finished = Finished {
+    let finished = FinishedLoad {
         subject,
         plan,
         outcome,

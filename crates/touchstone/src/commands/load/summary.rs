@@ -1,13 +1,13 @@
 //! The figures of a load for continuous integration: test cases in JUnit's XML, and a summary in Markdown.
 
-use super::{Finished, text};
+use super::{FinishedLoad, text};
 use touchstone_lab::figures::{count, milliseconds, rate};
 use touchstone_load::{TimeSummary, Verdict};
 
 /// Each threshold as a test case; a run without thresholds is one case, which fails if no request was
 /// answered.
-pub(super) fn junit(finished: &Finished) -> String {
-    let Finished { subject, outcome, verdicts, aborted_by, .. } = finished;
+pub(super) fn junit(finished: &FinishedLoad) -> String {
+    let FinishedLoad { subject, outcome, verdicts, aborted_by, .. } = finished;
     let time_s = outcome.window.as_secs_f64();
     let answered = (outcome.total_requests == 0).then(|| "there was no answer".to_string());
     let mut cases = vec![("answers".to_string(), answered, format!("{} requests", outcome.total_requests))];
@@ -54,8 +54,8 @@ fn xml(text: &str) -> String {
 }
 
 /// A summary as GitHub shows it.
-pub(super) fn markdown(finished: &Finished) -> String {
-    let Finished { subject, plan, outcome, verdicts, aborted_by, .. } = finished;
+pub(super) fn markdown(finished: &FinishedLoad) -> String {
+    let FinishedLoad { subject, plan, outcome, verdicts, aborted_by, .. } = finished;
     let mut text = format!(
         "### Load of {}\n\n{}\n\n| requests | a second | errors | p50 ms | p90 ms | p99 ms | max ms |\n\
          | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n| {} | {} | {} |",

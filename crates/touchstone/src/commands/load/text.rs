@@ -1,6 +1,6 @@
 //! The figures of a load as a person reads them: one screen.
 
-use super::Finished;
+use super::FinishedLoad;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
     Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, TimeSpread,
@@ -11,8 +11,8 @@ use touchstone_load::{
 const MOST_REASONS: usize = 10;
 
 /// The output of `touchstone load` as text.
-pub(super) fn of(finished: &Finished) -> String {
-    let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
+pub(super) fn of(finished: &FinishedLoad) -> String {
+    let FinishedLoad { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
     let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
     text += &totals(plan, outcome);
     text += &reasons(outcome);
@@ -212,7 +212,7 @@ fn reasons(outcome: &Outcome) -> String {
 }
 
 /// The outcome of each threshold.
-fn thresholds(finished: &Finished) -> String {
+fn thresholds(finished: &FinishedLoad) -> String {
     let mut text = String::new();
     for verdict in &finished.verdicts {
         let sign = if verdict.is_kept { "kept" } else { "MISSED" };

@@ -1,6 +1,6 @@
 //! Thresholds of a load: bound to its plan, looked at while it runs, judged when it is over.
 
-use super::{Arguments, Finished};
+use super::{Arguments, FinishedLoad};
 use touchstone_load::{AbortWatch, Outcome, Plan, Threshold, Verdict};
 
 /// The thresholds of a run.
@@ -37,7 +37,7 @@ impl Thresholds {
 
 /// Prints the missed thresholds to standard error, so that a log of standard error alone shows why the
 /// command failed.
-pub(super) fn report_missed(finished: &Finished) {
+pub(super) fn report_missed(finished: &FinishedLoad) {
     for verdict in finished.verdicts.iter().filter(|verdict| !verdict.is_kept) {
         eprintln!("touchstone load: threshold missed: {verdict}");
     }

@@ -38,7 +38,7 @@ fn everything_about_a_request() {
         assert_eq!((request.path(), request.protocol()), (&b"/a?b"[..], None));
         assert_eq!(request.content_length(), Some(5));
         assert_eq!(request.expectation(), Expectation::Continue);
-        assert!(request.is_conditional() && !request.is_header_section_too_large());
+        assert!(request.has_conditions_or_range() && !request.is_header_section_too_large());
         assert_eq!(request.priority(), Some(Priority { urgency: 0, incremental: true }));
         assert_eq!(request.fields().len(), 6);
         let own: Vec<&[u8]> =

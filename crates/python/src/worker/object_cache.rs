@@ -11,7 +11,7 @@ use crate::api::PythonException;
 const LONGEST_BYTES: usize = 192;
 
 /// The table.
-pub struct Kept<T> {
+pub struct ObjectCache<T> {
     places: Vec<Option<Place<T>>>,
 }
 
@@ -20,10 +20,10 @@ struct Place<T> {
     object: T,
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> ObjectCache<T> {
     /// An empty table with two to the power of this many places.
-    pub fn new(bits: u32) -> Kept<T> {
-        Kept { places: (0..1usize << bits).map(|_| None).collect() }
+    pub fn new(bits: u32) -> ObjectCache<T> {
+        ObjectCache { places: (0..1usize << bits).map(|_| None).collect() }
     }
 
     /// What is kept for these bytes, which are otherwise made, and kept unless they are long.
@@ -56,15 +56,15 @@ mod tests {
 
     #[test]
     fn a_table_keeps_what_it_has_and_never_grows() {
-        let mut kept = Kept::new(3);
-        let mut made = 0;
-        let mut get = |kept: &mut Kept<usize>, bytes: &[u8]| {
+        let mut kept = ObjectCache::new(3);
+        let mut made_count = 0;
+        let mut get = |kept: &mut ObjectCache<usize>, bytes: &[u8]| {
             let got = kept.get(bytes, || {
-                made += 1;
+                made_count += 1;
                 Ok(bytes.len())
             });
             assert_eq!(got, Ok(bytes.len()));
-            made
+            made_count
         };
         assert_eq!(get(&mut kept, b"abc"), 1);
         assert_eq!(get(&mut kept, b"abc"), 1);

@@ -5,24 +5,24 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The values in use, by their names.
-pub struct Named<N, V> {
+pub struct SharedByName<N, V> {
     known: Mutex<BTreeMap<N, Weak<V>>>,
 }
 
-impl<N, V> Default for Named<N, V> {
-    fn default() -> Named<N, V> {
-        Named { known: Mutex::default() }
+impl<N, V> Default for SharedByName<N, V> {
+    fn default() -> SharedByName<N, V> {
+        SharedByName { known: Mutex::default() }
     }
 }
 
-impl<N: Ord + Clone, V> Named<N, V> {
+impl<N: Ord + Clone, V> SharedByName<N, V> {
     /// The value with this name: the one in use, or a new one.
     pub fn of(&self, name: N) -> Arc<V>
     where
         V: Default,
     {
-        let made: Result<Arc<V>, Infallible> = self.of_or(name, |_| Ok(V::default()));
-        made.unwrap_or_else(|never| match never {})
+        let value: Result<Arc<V>, Infallible> = self.of_or(name, |_| Ok(V::default()));
+        value.unwrap_or_else(|never| match never {})
     }
 
     /// The value with this name: the one in use, or what `make` makes of the name.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_value_continues_while_something_uses_it() {
-        let (one, other) = (Named::<&str, Count>::default(), Named::<&str, Count>::default());
+        let (one, other) = (SharedByName::<&str, Count>::default(), SharedByName::<&str, Count>::default());
         let count = one.of("a");
         count.add(2);
         assert_eq!((one.of("a").get(), one.of("b").get(), other.of("a").get()), (2, 0, 0));
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_value_that_cannot_be_made_is_not_kept() {
-        let values = Named::<&str, Count>::default();
+        let values = SharedByName::<&str, Count>::default();
         assert_eq!(values.of_or("a", |name| Err(name.to_string())).err(), Some("a".to_string()));
         assert!(values.find(&"a").is_none());
     }
