@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use aws_lc_rs::{constant_time, hmac, rand};
+use aws_lc_rs::{constant_time, hmac};
+use touchstone_observe::system_random;
 
 /// A hash with the cache's key over everything that must be equal; see [`SuccessCache::fingerprint`].
 pub type Fingerprint = [u8; 32];
@@ -71,7 +72,7 @@ impl Default for SuccessCache {
 
 fn random_key() -> hmac::Key {
     let mut key = Fingerprint::default();
-    if rand::fill(&mut key).is_err() {
+    if !system_random::fill(&mut key) {
         // If the system has no random numbers, the keys of the standard library's maps are used.
         use std::hash::{BuildHasher, RandomState};
         for (part, chunk) in key.chunks_exact_mut(8).enumerate() {

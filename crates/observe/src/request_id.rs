@@ -72,7 +72,7 @@ impl RequestIds {
     /// A generator with its own seed.
     pub fn new() -> RequestIds {
         let mut seed = [0; 32];
-        if aws_lc_rs::rand::fill(&mut seed).is_err() {
+        if !crate::system_random::fill(&mut seed) {
             // If the system has no randomness, the time and an address are the seed.
             let now = clock_gettime(ClockId::Realtime);
             let thread = i64::from(rustix::thread::gettid().as_raw_nonzero().get());

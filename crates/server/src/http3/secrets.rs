@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::{hkdf, hmac, rand};
+use aws_lc_rs::{hkdf, hmac};
 use quinn::{ServerConfig, ValidationTokenConfig, crypto};
+use touchstone_observe::system_random;
 
 /// The keys, which are new at each start.
 #[derive(Clone)]
@@ -22,7 +23,9 @@ impl Secrets {
     pub fn new() -> Result<Secrets, &'static str> {
         let (mut reset, mut token) = ([0; 64], [0; 64]);
         for bytes in [&mut reset, &mut token] {
-            rand::fill(bytes).map_err(|_| "the system returns no random bytes")?;
+            if !system_random::fill(bytes) {
+                return Err("the system returns no random bytes");
+            }
         }
         Ok(Secrets {
             reset_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &reset)),
