@@ -15,8 +15,9 @@ pub fn unavailable() -> Answer {
 
 /// An answer that is complete.
 pub fn complete_answer(head: Head, body: Bytes, is_head: bool) -> Answer {
-    if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
-        // The container could not make an error page.
+    let is_bare = head.fields.is_empty() && head.content_length.is_none() && body.is_empty();
+    if head.status >= 400 && is_bare && !is_head {
+        // The container has failed. An empty answer of an application has the length zero.
         return Answer::error(head.status);
     }
     let declared = head.content_length;
@@ -29,4 +30,20 @@ pub fn complete_answer(head: Head, body: Bytes, is_head: bool) -> Answer {
         return answer;
     }
     answer.part(BodyPart::Bytes(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(content_length: Option<u64>) -> Answer {
+        complete_answer(Head { status: 404, fields: Vec::new(), content_length }, Bytes::new(), false)
+    }
+
+    #[test]
+    fn only_a_failure_of_the_container_gets_a_page() {
+        assert!(answer(None).is_error_page);
+        let of_application = answer(Some(0));
+        assert!(!of_application.is_error_page && of_application.fields.is_empty());
+    }
 }

@@ -200,8 +200,13 @@ impl Child {
                     if self.lock().is_stopping {
                         continue;
                     }
+                    // The next child takes over when the kernel has released the lock, so it may be ready
+                    // before the end of this one was reported.
+                    let is_replaced = at == 0 && children.front().is_some_and(|next| next.ready_at.is_some());
                     if at == 0 {
-                        self.route_state.send_replace(RouteState::Starting);
+                        if !is_replaced {
+                            self.route_state.send_replace(RouteState::Starting);
+                        }
                         let message = format!(
                             "the process for the applications of {} ended ({how}) and is started again",
                             self.name
@@ -213,7 +218,7 @@ impl Child {
                     // If another child takes over, its applications start before the next child does.
                     if children.is_empty() {
                         start_at = Some(Instant::now() + if ran_well { Duration::ZERO } else { wait });
-                    } else if at > 0 {
+                    } else if at > 0 || is_replaced {
                         start_at = Some(Instant::now() + wait);
                     }
                 }

@@ -195,6 +195,7 @@ public final class Answers {
                     response.flushBuffer();
                 }
                 case "status" -> response.setStatus(42);
+                case "empty" -> response.setStatus(404);
                 default -> response.sendError(400);
             }
         }

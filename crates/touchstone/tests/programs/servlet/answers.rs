@@ -193,6 +193,12 @@ fn trailers_texts_and_posts_without_a_length_are_as_in_tomcat() {
         assert!(text(&told).contains("a &lt;text&gt; of the application"), "{}", text(&told));
         assert!(!text(&told).contains("Tomcat"));
         assert!(!text(&server.get("/hidden/answers?how=text")).contains("of the application"));
+        // An error that the application leaves empty stays so.
+        for _ in 0..3 {
+            let empty = exchange(&server, "GET /trial/answers?how=empty HTTP/1.0\r\nHost: a\r\n\r\n");
+            assert!(empty.starts_with("HTTP/1.1 404") && empty.ends_with("\r\n\r\n"), "{empty}");
+            assert!(empty.contains("Content-Length: 0\r\n") && !empty.contains("Content-Type"), "{empty}");
+        }
         let old = "POST /trial/answers HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
         let answer = exchange(&server, old);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("posted 0"), "{answer}");

@@ -12,8 +12,8 @@ use http::Request;
 
 use super::http::{connect, runtime};
 use super::{
-    BOTH, START, configuration, copy, pack, replace, route, start, text, trial, wait_for_applications,
-    with_trial,
+    BOTH, START, configuration, copy, get_patiently, pack, replace, route, start, text, trial,
+    wait_for_applications, with_trial,
 };
 use crate::support::{Client, Response, Server, Tree, wait_until};
 
@@ -480,6 +480,36 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
     wait_until("its process has ended", START, || {
         process.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
     });
+}
+
+#[test]
+fn a_process_that_is_ready_before_the_end_of_the_last_is_reported_answers() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let server = with_trial(&tree, trial, "isolated");
+    let file = text(&server.get("/trial/temporary"));
+    let temporary = Path::new(&file).parent().expect("the directory of the process");
+    // They are removed before its end is reported, which takes longer than the next one to take over.
+    for number in 0..20_000 {
+        fs::write(temporary.join(format!("{number}.txt")), "").unwrap();
+    }
+    let is_waiting =
+        || children(&server).len() == 2 && children(&server).last().is_some_and(|pid| has_lock_open(*pid));
+    wait_until("another process waits to take over", START, is_waiting);
+    let pid = *children(&server).first().expect("a process of applications");
+    kill(pid);
+    server.wait_for_error_line("says so", |line| line.contains("ended (by signal 9) and is started again"));
+    for _ in 0..2 {
+        assert_eq!(get_patiently(server.address(), "/trial/facts").status, 200);
+    }
+    wait_until("a third process waits to take over", START, is_waiting);
+    assert!(!children(&server).contains(&pid));
+}
+
+/// Whether a process of applications answers requests, or waits for its turn to.
+fn has_lock_open(pid: i32) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|file| file.ends_with("lock")))
 }
 
 #[test]

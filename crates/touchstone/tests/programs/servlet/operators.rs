@@ -212,6 +212,18 @@ fn uploads_and_forms_that_are_too_long_are_named() {
         server.wait_for_error_line("names the upload", |line| {
             line.contains("POST /trial/small-upload") && line.contains("was refused")
         });
+        // A client that leaves has exceeded no limit.
+        let mut client = server.connect();
+        client.send(format!(
+            "POST /trial/small-upload?cut HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\
+             Content-Type: multipart/form-data; boundary=b\r\n\r\n{part}half"
+        ));
+        drop(client);
+        server.wait_for_error_line("says that it broke off", |line| {
+            line.contains("POST /trial/small-upload (1000 bytes)") && line.contains("broke off")
+        });
+        let refused = "POST /trial/small-upload (1000 bytes)";
+        assert!(!server.error_text().lines().any(|line| line.contains(refused) && line.contains("refused")));
     }
     // What is longer than the server itself takes.
     let tree = Tree::empty();

@@ -14,6 +14,8 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
 import java.util.Enumeration;
 import java.util.List;
+import java.util.zip.CRC32;
+import java.util.zip.CheckedInputStream;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 import java.util.zip.ZipInputStream;
@@ -223,8 +225,13 @@ final class Preparation {
                     continue;
                 }
                 Files.createDirectories(path.getParent());
-                try (InputStream in = zip.getInputStream(entry)) {
+                // ZipFile does not compare the checksums.
+                CRC32 checksum = new CRC32();
+                try (InputStream in = new CheckedInputStream(zip.getInputStream(entry), checksum)) {
                     Files.copy(in, path, StandardCopyOption.REPLACE_EXISTING);
+                }
+                if (entry.getCrc() != -1 && entry.getCrc() != checksum.getValue()) {
+                    throw new IOException("an entry of the archive is damaged: " + entry.getName());
                 }
                 FileTime time = entry.getLastModifiedTime();
                 if (time != null) {

@@ -13,6 +13,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
 import java.time.Instant;
+import java.util.Random;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 import org.junit.jupiter.api.Test;
@@ -124,6 +125,20 @@ class PreparationTest {
         Path converted = prepare(tree, directory.resolve("work/b"), "auto");
         assertEquals(page.replace("javax", "jakarta"), Files.readString(converted.resolve("a.jsp")));
         assertEquals(page, Files.readString(tree.toPath().resolve("a.jsp")));
+    }
+
+    @Test
+    void aDamagedEntryIsRefused() throws IOException {
+        byte[] content = new byte[10_000];
+        new Random(1).nextBytes(content);
+        File war = war("a.bin", content);
+        byte[] bytes = Files.readAllBytes(war.toPath());
+        // Random bytes are stored as they are, so the damage is in the content.
+        bytes[bytes.length / 2] ^= 1;
+        Files.write(war.toPath(), bytes);
+        IOException failure = assertThrows(
+                IOException.class, () -> Preparation.unpack(war, directory.resolve("damaged")));
+        assertEquals("an entry of the archive is damaged: a.bin", failure.getMessage());
     }
 
     @Test
