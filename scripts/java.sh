@@ -38,6 +38,8 @@ main() {
     fi
     local arguments=(--batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-build")
     [ $brief = no ] || arguments+=(-DskipTests)
+    # Maven leaves the jars of earlier versions there, and they would be in the class path as well.
+    rm -rf "$target/java-build/lib"
     mvn "${arguments[@]}" package
     rm -f "$jars"/*.jar
     cp "$target/java-build/lib/"*.jar "$target/java-build/tomcat/"*/lib/tomcat-dbcp.jar \
