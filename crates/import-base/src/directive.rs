@@ -15,6 +15,11 @@ impl Place {
     pub fn new(file: Rc<str>, line: usize) -> Place {
         Place { file, line }
     }
+
+    /// The file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
 }
 
 impl fmt::Display for Place {

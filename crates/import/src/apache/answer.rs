@@ -109,6 +109,10 @@ pub fn write(
         }
         let directory = alias.argument(1).trim_end_matches('/');
         route.key("alias", toml_string(directory));
+        if !route.has("path") {
+            // Beside the expression of a part of the area.
+            route.key("path", toml_string(&area.path));
+        }
         match (answer.php.is_some(), route.has("when")) {
             (true, false) => {
                 route.note("Scripts below an alias are never sent as files.");
@@ -373,23 +377,31 @@ fn files(area: &Area<'_>, route: &mut Section, account: &mut Account) {
             route.key("index", toml_strings(names));
         }
     }
-    let mut is_listed = false;
+    let (mut is_listed, mut includes) = (false, None);
     for options in area.every("Options") {
         account.translated(options, route);
+        if options.arguments.iter().any(|word| !word.starts_with(['+', '-'])) {
+            // A list without signs replaces what the sections around it say.
+            (is_listed, includes) = (false, None);
+        }
         for word in &options.arguments {
             match word.to_ascii_lowercase().as_str() {
-                "indexes" | "+indexes" | "all" => is_listed = true,
-                "-indexes" | "none" => is_listed = false,
+                "indexes" | "+indexes" => is_listed = true,
+                "all" | "+all" => is_listed = true,
+                "-indexes" => is_listed = false,
+                "none" | "-all" => (is_listed, includes) = (false, None),
                 "execcgi" | "+execcgi" => {
                     account.problem(options, route, "name the directory of programs: 'cgi' of a route");
                 }
-                "includes" | "+includes" | "includesnoexec" | "+includesnoexec" => {
-                    let exec = word.to_ascii_lowercase().ends_with("includes");
-                    route.key("includes", format!("{{ exec = {exec} }}"));
-                }
+                "includes" | "+includes" => includes = Some(true),
+                "includesnoexec" | "+includesnoexec" => includes = Some(false),
+                "-includes" | "-includesnoexec" => includes = None,
                 _ => {}
             }
         }
+    }
+    if let Some(exec) = includes {
+        route.key("includes", format!("{{ exec = {exec} }}"));
     }
     if is_listed {
         route.key("listing", toml_string("html"));
@@ -408,7 +420,9 @@ fn proxy(
     let mut forward = Section::new("[site.route.proxy.forward]");
     backend.lines.iter().for_each(|line| account.translated(line, &mut table));
     let (base, path) = backend.path_for_origin(&area.path);
-    let origins: Vec<String> = backend.origins.iter().map(|origin| format!("{origin}{base}")).collect();
+    let spare = |origin: &str| if backend.is_spare(origin) { " backup" } else { "" };
+    let of_path = |origin: &String| format!("{origin}{base}{}", spare(origin));
+    let origins: Vec<String> = backend.origins.iter().map(of_path).collect();
     match origins.as_slice() {
         [one] => table.key("to", toml_string(one)),
         several => table.key("to", toml_strings(several)),

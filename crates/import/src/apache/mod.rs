@@ -18,6 +18,7 @@
 //! | `guard` | restrictions that routes of rules and origins must keep |
 //! | `origin` | `ProxyPass`, `ProxyPassReverse`: origins and the paths for them |
 //! | `answer` | the handler: another server, PHP, CGI, files, with fields and error pages |
+//! | `handlers` | areas whose scripts Apache does not run |
 //! | `host` | the directives of a virtual host |
 //! | `site` | a virtual host: addresses, names, certificates, its areas |
 //! | `translate` | the whole configuration |
@@ -28,6 +29,7 @@ mod area;
 mod condition;
 mod environment;
 mod guard;
+mod handlers;
 mod host;
 mod oidc;
 mod origin;

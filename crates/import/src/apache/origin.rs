@@ -27,6 +27,14 @@ pub struct Backend<'d> {
     pub lines: Vec<&'d Directive>,
 }
 
+impl Backend<'_> {
+    /// Whether an origin is used only if no other is available.
+    pub fn is_spare(&self, origin: &str) -> bool {
+        let of_origin = |line: &&&Directive| is(line, "BalancerMember") && member(line) == origin;
+        self.lines.iter().filter(of_origin).any(|line| has_status(line, &['H', 'R']))
+    }
+}
+
 /// What an origin gets in the place of the request's path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PathForOrigin {
@@ -150,8 +158,8 @@ fn addresses<'d>(host: &Host<'d>, url: &str) -> Result<(Vec<String>, String, Vec
                 .find(|one| is(one, "Proxy") && one.argument(0).trim_end_matches('/') == named);
             let group = group.ok_or("its <Proxy balancer://...> is missing")?;
             let members = group.inside().iter().filter(|one| is(one, "BalancerMember"));
-            let origins =
-                members.clone().map(|one| plain(one.argument(0)).trim_end_matches('/').to_string()).collect();
+            let used = members.clone().filter(|one| !has_status(one, &['D', 'S']));
+            let origins = used.map(member).collect();
             Ok((origins, base.to_string(), [group].into_iter().chain(members).collect()))
         }
         // Connections that become WebSockets pass to any origin.
@@ -161,6 +169,23 @@ fn addresses<'d>(host: &Host<'d>, url: &str) -> Result<(Vec<String>, String, Vec
         "unix" => Err("write the socket as 'to = \"unix:/path\"' of 'proxy'".to_string()),
         other => Err(format!("for '{other}' use the route key of that name: see docs/routes.md")),
     }
+}
+
+/// The origin of a `BalancerMember`.
+fn member(line: &Directive) -> String {
+    plain(line.argument(0)).trim_end_matches('/').to_string()
+}
+
+/// Whether `status=` of a `BalancerMember` has one of these letters: `+H` and `-H`.
+fn has_status(line: &Directive, letters: &[char]) -> bool {
+    let mut words = line.arguments.iter().filter_map(|word| word.strip_prefix("status="));
+    words.any(|status| {
+        let mut is_set = true;
+        status.chars().any(|letter| {
+            is_set = if matches!(letter, '+' | '-') { letter == '+' } else { is_set };
+            is_set && letters.contains(&letter.to_ascii_uppercase())
+        })
+    })
 }
 
 /// The address with the scheme that it has here.

@@ -36,6 +36,8 @@ pub struct Rules {
     constants: Vec<String>,
     /// What is lost of the last rule for paths that are not files.
     lost: Option<String>,
+    /// A rule has ended the rules for files: those behind it are for other paths.
+    ends_for_files: bool,
 }
 
 /// A path of this server that answers for paths that are not files.
@@ -477,7 +479,19 @@ fn rule(
     }
     let mut is_done = false;
     let uses_groups_of_condition = (1..=9).any(|digit| to.contains(&format!("%{digit}")));
-    for alternative in alternatives(conditions, context)? {
+    let mut all = alternatives(conditions, context)?;
+    let ends = flags.iter().any(|flag| ["L", "last", "END"].iter().any(|end| flag.eq_ignore_ascii_case(end)));
+    let is_of_files = |one: &Vec<Condition>| {
+        !one.is_empty() && one.iter().all(|condition| matches!(condition, Condition::Present))
+    };
+    if to == "-" && ends && is_any(pattern) && all.iter().all(is_of_files) {
+        rules.ends_for_files = true;
+        return Ok(Some("files that are there are served"));
+    }
+    if rules.ends_for_files {
+        all.iter_mut().for_each(|alternative| alternative.push(Condition::Missing));
+    }
+    for alternative in all {
         if uses_groups_of_condition && alternative.iter().any(|one| matches!(one, Condition::When(_))) {
             return Err("the groups of this condition cannot be used in the target".to_string());
         }
@@ -864,7 +878,8 @@ fn in_directory(pattern: &str, path: &str) -> Result<String, String> {
             (None, Some(found)) => found,
             (None, None) => ("(?s:.*?)", part),
         };
-        match expression::has_anchor(rest.strip_suffix('$').unwrap_or(rest)) {
+        // A '$' within the expression means the end of the path here, too.
+        match expression::with_anchors(rest, "", "$") != rest {
             true => Err("it has '^' behind its beginning: write two rules".to_string()),
             false => Ok(format!("^{path}{begin}{rest}")),
         }
@@ -1085,6 +1100,32 @@ mod tests {
         let (route, target) = &rules.missing_if[0];
         assert!(route.has_value("pattern", "\"/blog/(.*)\""), "{route:?}");
         assert_eq!((target.target.as_str(), problems), ("/i.php?p=${1}&${query}", 0));
+    }
+
+    #[test]
+    fn rules_behind_one_that_ends_for_files_are_for_missing_paths() {
+        let ends = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} -f [OR]\n\
+                    RewriteCond %{REQUEST_FILENAME} -d\nRewriteRule ^ - [L]\n";
+        let (found, keys, problems) =
+            of(&format!("{ends}RewriteRule ^(.*)$ index.php?r=$1 [QSA,L]"), Some("/"));
+        let target = found.missing.map(|missing| missing.target);
+        assert_eq!((keys.as_str(), problems), ("", 0));
+        assert_eq!(target.as_deref(), Some("/index.php?r=${rest}&${query}"));
+        // What is refused is refused with a file, too; a redirect for missing paths only is told.
+        let (_, keys, problems) = of(&format!("{ends}RewriteRule ^x/ - [F]"), Some("/"));
+        assert!(keys.contains("respond = { status = 403 }") && problems == 0, "{keys}");
+        let (_, keys, problems) = of(&format!("{ends}RewriteRule ^x/ /y [R,L]"), Some("/"));
+        assert_eq!((keys.as_str(), problems), ("", 1));
+    }
+
+    #[test]
+    fn an_end_within_an_expression_is_one_rule() {
+        let rule = "RewriteEngine On\nRewriteRule ^(.+/.*|autoload)\\.php($|/) - [F]";
+        let (_, keys, problems) = of(rule, Some("/"));
+        assert_eq!(problems, 0);
+        assert!(keys.contains(r#"pattern = "/(.+/.*|autoload)\\.php($|/)(?s:.*)""#), "{keys}");
+        let (_, _, problems) = of("RewriteEngine On\nRewriteRule a(^b) - [F]", Some("/"));
+        assert_eq!(problems, 1);
     }
 
     #[test]

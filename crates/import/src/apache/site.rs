@@ -7,6 +7,7 @@ use super::answer::{self, Answer, Php, is_of_hidden_names};
 use super::area::{Area, Mount, is, name};
 use super::environment::Environment;
 use super::guard::{guarded, proxies_of, restrict_origins};
+use super::handlers;
 use super::host::{Host, with_slash};
 use super::origin::{Backend, Reverse, backends, covering};
 use super::rewrite::{self, Context};
@@ -14,6 +15,7 @@ use super::rewrite_map::{RewriteMaps, Uses};
 use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants, wider};
 use crate::account::Account;
 use crate::directive::Directive;
+use crate::expression::{self, quoted};
 use crate::output::Section;
 use crate::readers::apache::HTACCESS;
 use crate::toml_text::{toml_string, toml_strings};
@@ -41,16 +43,23 @@ pub fn fill<'d>(
     }
     let mut scope = host.sections();
     scope.push(whole);
+    let ignored: Vec<&Directive> = scope.iter().copied().filter(|one| is_ignored(one, &scope)).collect();
+    for file in &ignored {
+        account.unneeded(file, section, "'AllowOverride None' is set for its directory");
+    }
+    scope.retain(|one| !ignored.iter().any(|file| std::ptr::eq(*file, *one)));
     let backends = backends(host, section, account);
     let reverse = Reverse::of(host, &backends, section, account);
     let php = php(host, &scope);
     site_keys(host, &scope, section, account);
+    escapes(host, &backends, section);
     let mut routes = Vec::new();
     let maps = RewriteMaps::of(host.block.iter().chain(host.outside.iter().copied()), uses);
     let context = Context { directory: None, is_secure: host.is_secure, maps: &maps };
     let mut notes = Section::new("");
     let of_server = rewrite::rules(host.block, &context, account, &mut notes);
     routes.extend(of_server.routes);
+    routes.extend(matched_origins(host, &context, account, &mut notes));
     routes.extend(rewrite::redirects(host.block, account, &mut notes));
     let mut routes_of_areas = Vec::new();
     let setting = scope.iter().flat_map(|section| section.inside()).chain(host.outside.iter().copied());
@@ -120,6 +129,85 @@ pub fn fill<'d>(
     section.complete_root();
 }
 
+/// The routes of `ProxyPassMatch EXPRESSION URL`, which is a `RewriteRule` with the flag `P`.
+fn matched_origins(
+    host: &Host<'_>,
+    context: &Context<'_>,
+    account: &mut Account,
+    notes: &mut Section,
+) -> Vec<Section> {
+    let mut routes = Vec::new();
+    for line in host.all("ProxyPassMatch").into_iter().filter(|line| !is_of_scripts(line)) {
+        let (expression, url) = (line.argument(0).to_string(), line.argument(1).to_string());
+        if url == "!" {
+            let advice = "these paths are passed on until you write a route for them before the others";
+            account.problem(line, notes, advice);
+            continue;
+        }
+        let made = |name: &str, arguments: Vec<String>| Directive {
+            name: name.to_string(),
+            arguments,
+            ..line.clone()
+        };
+        let rules = [
+            made("RewriteEngine", vec!["on".to_string()]),
+            made("RewriteRule", vec![expression, url, "[P,L]".to_string()]),
+        ];
+        let found = rewrite::rules(&rules, context, &mut Account::default(), &mut Section::new(""));
+        let Some(mut route) = found.routes.into_iter().next() else {
+            let advice = "write a route with 'pattern' and 'proxy', and a 'path' for the origin";
+            account.problem(line, notes, advice);
+            continue;
+        };
+        // Of these lines the first for a path counts.
+        let lines = host.block.iter().chain(host.outside.iter().copied());
+        let before = lines.take_while(|other| !std::ptr::eq(*other, line));
+        for other in before.filter(|other| is(other, "ProxyPass")) {
+            if let Ok(begin) = quoted(&format!("^{}", expression::literal(other.argument(0)))) {
+                route.and_when(&format!("not $path =~ {begin}"));
+            }
+        }
+        account.translated(line, &mut route);
+        route.notes_first();
+        routes.push(route);
+    }
+    routes
+}
+
+/// Whether a `ProxyPassMatch` is for the scripts of PHP.
+fn is_of_scripts(line: &Directive) -> bool {
+    line.arguments.iter().any(|word| word.contains("fcgi://"))
+}
+
+/// Whether a `.htaccess` file has no effect: the last `AllowOverride` for its directory is `None`.
+fn is_ignored(section: &Directive, scope: &[&Directive]) -> bool {
+    if section.argument(1) != HTACCESS {
+        return false;
+    }
+    let directory = name(section).trim_end_matches('/');
+    let around = scope.iter().filter(|one| is(one, "Directory") && one.argument(1) != HTACCESS);
+    let lines = around.filter_map(|one| {
+        let named = name(one).trim_end_matches('/');
+        let below = directory.strip_prefix(named)?;
+        let holds = (below.is_empty() || below.starts_with('/')) && !named.contains(['*', '?', '~']);
+        let line = one.inside().iter().rfind(|line| is(line, "AllowOverride")).filter(|_| holds)?;
+        Some((named.len(), line))
+    });
+    // Of sections for the same directory the last one counts.
+    let last = lines.max_by_key(|(length, _)| *length);
+    last.is_some_and(|(_, line)| is_word(line.argument(0), "None"))
+}
+
+/// Writes that escaped slashes are refused, unless `AllowEncodedSlashes` says otherwise.
+fn escapes(host: &Host<'_>, backends: &[Backend<'_>], section: &mut Section) {
+    let allows = |line: &&Directive| !is_word(line.argument(0), "Off");
+    let is_allowed = host.one("AllowEncodedSlashes").is_some_and(|line| allows(&line));
+    if !backends.is_empty() && !is_allowed {
+        section.note("Apache refuses paths with %2F unless 'AllowEncodedSlashes' is set.");
+        section.key("refuse_escapes", true);
+    }
+}
+
 /// Adds the `<Proxy>` sections of the area's origin: those for paths count after them.
 fn add_proxies<'d>(area: &mut Area<'d>, backends: &[Backend<'d>], scope: &[&'d Directive]) {
     let Some(backend) = covering(backends, &area.path) else { return };
@@ -144,7 +232,16 @@ fn area_routes<'d>(
     notes: &mut Section,
 ) -> Vec<Section> {
     let mut routes = Vec::new();
+    let unhandled = handlers::without_scripts(area, answer.php);
+    routes.extend(unhandled.map(|line| handlers::refused_scripts(area, line)));
     let found = variants(area, around.scope, around.is_secure);
+    for variant in &found {
+        if let (Some(line), Ok(keys)) =
+            (handlers::line_without_scripts(variant.section, answer.php), &variant.keys)
+        {
+            routes.push(handlers::refused_scripts_of(keys, area, line));
+        }
+    }
     let mut is_needed = |variant: &Variant<'d>| {
         let hides = is_of_hidden_names(variant.section);
         if hides {
@@ -219,6 +316,9 @@ fn area_routes<'d>(
     keys.write(&area.path, &mut route);
     answer::write(area, answer, around.environment, &mut route, account);
     routes.push(route);
+    if unhandled.is_some() {
+        routes.iter_mut().for_each(|route| handlers::without_index_scripts(area, route));
+    }
     routes
 }
 
@@ -459,7 +559,6 @@ const KNOWN: &[&str] = &[
     "location",
     "proxy",
     "sethandler",
-    "proxypassmatch",
     "customlog",
     "errorlog",
     "include",
@@ -578,6 +677,10 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
         if KNOWN.contains(&name.as_str()) {
             continue;
         }
+        if name == "proxypassmatch" && (is_of_scripts(line) || line.arguments.len() > 1) {
+            // It has its own routes.
+            continue;
+        }
         if let Some((why, _)) = UNNEEDED.iter().find(|(_, names)| names.contains(&name.as_str())) {
             account.unneeded(line, section, why);
             continue;
@@ -589,6 +692,7 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
             "setenv" | "passenv" => "programs get 'variables' of their route (docs/fastcgi.md)",
             "davmintimeout" => "see 'lock_timeout' of 'webdav' (docs/webdav.md)",
             name if name.starts_with("oidc") => "see 'login' of a route (docs/login.md)",
+            "proxypassmatch" => "write a route with 'pattern' and 'proxy'",
             "aliasmatch" | "scriptaliasmatch" => "write a route with 'pattern' and 'root'",
             "sslverifyclient" | "sslcacertificatefile" | "sslverifydepth" => {
                 "see 'client_authorities' (docs/https.md); until then all clients are allowed"

@@ -323,6 +323,93 @@ mod tests {
         "FallbackResource /index.php",
     ];
 
+    /// The lines that are not comments, and how many lines are told.
+    fn lines_of(text: &str) -> (Vec<String>, usize) {
+        let imported = translate(&parse("a.conf", text).unwrap());
+        let lines = imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        (lines.map(str::to_string).collect(), imported.problems.len())
+    }
+
+    #[test]
+    fn a_list_of_options_replaces_those_around_it() {
+        let listed = |options: &str| {
+            let text = format!(
+                "DocumentRoot /srv\n<Directory /srv>\nOptions Indexes Includes\n</Directory>\n\
+                 <Directory /srv/a>\nOptions {options}\n</Directory>"
+            );
+            let (lines, _) = lines_of(&text);
+            let at = lines.iter().position(|line| line == "path = \"/a/\"").unwrap();
+            let route = lines[at..].iter().skip(1).take_while(|line| !line.starts_with('['));
+            route.filter(|line| line.starts_with("listing") || line.starts_with("includes")).count()
+        };
+        assert_eq!(listed("FollowSymLinks"), 0);
+        assert_eq!(listed("+FollowSymLinks"), 2);
+        assert_eq!(listed("-Indexes -Includes"), 0);
+        assert_eq!(listed("Indexes"), 1);
+    }
+
+    #[test]
+    fn files_of_directories_without_overrides_have_no_effect() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("www");
+        for (path, text) in [("priv", "Require all granted"), ("priv/open", "Require all granted")] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+            std::fs::write(root.join(path).join(".htaccess"), text).unwrap();
+        }
+        let root = root.display();
+        let text = format!(
+            "DocumentRoot {root}\n<Directory {root}/priv>\nAllowOverride None\nRequire ip 10.1.2.3\n</Directory>\n\
+             <Directory {root}/priv/open>\nAllowOverride All\n</Directory>"
+        );
+        let file = directory.path().join("httpd.conf");
+        std::fs::write(&file, text).unwrap();
+        let imported = translate(&crate::apache::read(&file).unwrap());
+        let route = |path: &str| {
+            let line = format!("path = \"{path}\"\n");
+            let routes = imported.text.split("[[site.route]]").filter(|route| route.contains(&line));
+            routes.last().unwrap_or_default().to_string()
+        };
+        assert!(route("/priv/").contains("allow = [\"10.1.2.3\"]"), "{}", imported.text);
+        assert!(!route("/priv/open/").contains("10.1.2.3"), "{}", imported.text);
+        assert!(imported.text.contains("'AllowOverride None' is set"), "{}", imported.text);
+    }
+
+    #[test]
+    fn a_part_of_an_alias_has_its_path() {
+        let (lines, _) = lines_of(
+            "DocumentRoot /srv\nAlias /d /opt/d\n<Directory /opt/d>\n<FilesMatch \"\\.css$\">\n\
+             Header set A b\n</FilesMatch>\n</Directory>",
+        );
+        let at = lines.iter().position(|line| line.starts_with("pattern")).unwrap();
+        let route: Vec<&String> = lines[at..].iter().take_while(|line| !line.starts_with('[')).collect();
+        assert!(route.iter().any(|line| *line == "path = \"/d/\""), "{route:?}");
+        assert!(route.iter().any(|line| *line == "alias = \"/opt/d\""), "{route:?}");
+    }
+
+    #[test]
+    fn origins_of_expressions_and_of_balancers() {
+        let (lines, problems) = lines_of(
+            "<VirtualHost *:80>\nServerName a.org\n\
+             <Proxy balancer://b>\nBalancerMember http://b1\nBalancerMember http://b2 status=+H\n\
+             BalancerMember http://b3 status=+D\nBalancerMember http://b4 status=-D\n</Proxy>\n\
+             ProxyPass /img/own !\nProxyPassMatch ^/img/(.*)$ http://c/i/$1\nProxyPass /app balancer://b/x\n\
+             ProxyPassMatch ^/private/ !\n</VirtualHost>",
+        );
+        assert_eq!(problems, 1, "{lines:?}");
+        for line in [
+            "to = [\"http://b1/x\", \"http://b2/x backup\", \"http://b4/x\"]",
+            "pattern = \"/img/(.*)\"",
+            "when = \"not $path =~ '^/img/own'\"",
+            "refuse_escapes = true",
+        ] {
+            assert!(lines.iter().any(|other| other == line), "{line}\n{lines:#?}");
+        }
+        let (lines, _) = lines_of(
+            "<VirtualHost *:80>\nServerName a.org\nAllowEncodedSlashes NoDecode\nProxyPass / http://b/\n</VirtualHost>",
+        );
+        assert!(!lines.iter().any(|line| line.starts_with("refuse_escapes")), "{lines:?}");
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_toml(picked in prop::collection::vec(0..LINES.len(), 0..24)) {

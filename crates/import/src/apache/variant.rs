@@ -180,6 +180,11 @@ pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) {
     }
 }
 
+/// Whether a `<Files>` or `<FilesMatch>` is for PHP scripts of any name.
+pub fn names_script(section: &Directive) -> bool {
+    name_pattern(section).is_ok_and(|name| expression::matches(&name, "a.php"))
+}
+
 /// Whether a section states which clients are allowed.
 pub fn restricts(section: &Directive) -> bool {
     const NAMES: [&str; 9] = [

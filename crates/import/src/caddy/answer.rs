@@ -223,10 +223,8 @@ fn files<'d>(
             "root" => root = Some(line.argument(0).to_string()),
             "browse" => is_listed = true,
             "index" => route.key("index", toml_strings(&line.arguments)),
-            "precompressed" => {}
-            "hide" => {
-                routing.problem(line, "write a route with 'respond = { status = 404 }' for these names")
-            }
+            // What is hidden has its own route.
+            "precompressed" | "hide" => {}
             _ => routing.problem(line, "see docs/content.md"),
         }
     }

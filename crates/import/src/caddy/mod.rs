@@ -12,6 +12,7 @@
 //! | `condition` | conditions that routes have no key for |
 //! | `context` | what placeholders stand for: values, maps, groups of expressions |
 //! | `forward_auth` | another server that decides which requests are allowed |
+//! | `hidden` | names that `file_server` hides |
 //! | `map` | `map` and `vars` |
 //! | `origin` | addresses of origins |
 //! | `placeholder` | `{uri}` and other placeholders as variables of this server |
@@ -30,6 +31,7 @@ mod answer;
 mod condition;
 mod context;
 mod forward_auth;
+mod hidden;
 mod map;
 mod matcher;
 mod origin;

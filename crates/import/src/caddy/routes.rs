@@ -7,6 +7,7 @@
 
 use super::answer;
 use super::context::{Context, PlaceholderValue};
+use super::hidden::hidden;
 use super::map;
 use super::matcher::Matcher;
 use super::placeholder::{plain, text};
@@ -132,6 +133,16 @@ impl<'d> Routing<'_, 'd> {
                 self.problem(step.directive, &advice);
             }
             is_answered |= inner == level.outer && !is_rewrite(&step);
+            if step.directive.name == "file_server"
+                && let Some(mut guard) = hidden(step.directive, &inner, level.root.as_deref(), self)
+            {
+                // The route for PHP sends files, too, but it runs scripts before files are hidden.
+                let runs_php = block.iter().any(|line| line.name == "php_fastcgi");
+                if runs_php {
+                    guard.and_when("not $path =~ '[.]php(/|$)'");
+                }
+                routes.insert(if runs_php { 0 } else { routes.len() }, guard);
+            }
             routes.extend(self.terminal(&step, &inner, &level));
         }
         if !is_answered {

@@ -10,7 +10,8 @@ use super::keys::{body_limit, error_pages, headers, intercepts, is_file_name};
 use super::language::Language;
 use super::log::own_logs;
 use super::matching::Match;
-use super::missing_files::{FILES_FIRST, missing_files, replaced};
+use super::missing_files::{FILES_FIRST, missing_files, replaced, takes_all};
+use super::parameters::{only_script, parameters};
 use super::replaced_path::{PathReplacement, with_variables, written};
 use super::rewriting::{condition, rewriting};
 use super::scope::Scope;
@@ -29,6 +30,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     let mut routes = Vec::new();
     let mut route = Section::new("[[site.route]]");
     let of_alias = with_alias(how, location);
+    routes.extend(bare_directory(how, of_alias.as_ref(), location));
     let how = of_alias.as_ref().unwrap_or(how);
     account.translated(location, &mut route);
     for condition in location.inside().iter().filter(|inner| missing_files(inner).is_some()) {
@@ -45,11 +47,15 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         return vec![untranslated(how, location, &advice, route, account)];
     }
     for directive in location.inside().iter().filter(|directive| is_answering_if(directive)) {
-        routes.extend(condition(directive, Some(how), site, &mut route, account));
+        let mut answer = condition(directive, Some(how), site, &mut route, account);
+        let stays = directive.inside().iter().any(|one| one.name == "rewrite" && one.argument(2) == "break");
+        answer.iter_mut().filter(|_| stays).for_each(|answer| with_rules(location, site, answer));
+        routes.extend(answer);
     }
     for directive in location.inside().iter().filter(|directive| is_method_gate(directive)) {
         routes.extend(method_gate(directive, how, account));
     }
+    routes.extend(conditions_of_named(how, location, site, &mut route, account));
     if let Some(internal) = location.inside().iter().find(|directive| directive.name == "internal") {
         match is_question {
             true => forward_auth::inner_question(location, &mut route, account),
@@ -58,10 +64,16 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         routes.push(route);
         return routes;
     }
-    for directive in location.inside().iter().filter(|directive| directive.name == "return") {
+    let returned = location.inside().iter().position(|directive| directive.name == "return");
+    let (before, behind) = location.inside().split_at(returned.unwrap_or_default());
+    for directive in before.iter().filter(|directive| leaves_location(directive)) {
+        routes.extend(rewriting(directive, Some(how), Some(location), site, &mut route, account));
+    }
+    for directive in behind.iter().filter(|directive| directive.name == "return") {
         if let Some(mut answer) = rewriting(directive, Some(how), Some(location), site, &mut route, account) {
             answer.note_first(location.to_string());
             others(location.inside(), &mut answer, account);
+            headers(&Scope::new(location.inside()), &site.language(), false, &mut answer, account);
             own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
             if site.scope.one("auth_request").is_some_and(|asks| asks.argument(0) != "off") {
                 // nginx answers before it asks the authority.
@@ -75,16 +87,8 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         }
     }
     let stripped = stripped_prefix(how, location);
-    let rewrites = location.inside().iter().filter(|directive| directive.name == "rewrite");
-    for directive in rewrites.filter(|_| stripped.is_none()) {
-        let is_for_origin = directive.argument(2) == "break"
-            && location.inside().iter().any(|one| one.name.ends_with("_pass"));
-        if is_for_origin {
-            let advice = "the origin gets the path unchanged: see 'strip_prefix' of 'proxy'";
-            account.problem(directive, &mut route, advice);
-            continue;
-        }
-        routes.extend(rewriting(directive, Some(how), Some(location), site, &mut route, account));
+    if stripped.is_none() {
+        routes.extend(rewrites(how, location, site, &mut route, account));
     }
     for (how, location) in of_some_paths(how, location, site) {
         routes.extend(self::routes(&how, &location, site, account));
@@ -108,8 +112,93 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         table.key("strip_prefix", toml_string(begin));
     }
     without_conflicts(&inside, &mut route, account);
-    routes.extend(without_path_info(how, &route));
+    routes.extend(without_other_scripts(how, &route));
     routes.push(route);
+    routes
+}
+
+/// Whether a `rewrite` ends what a location does, so that a `return` behind it is for the other paths.
+fn leaves_location(directive: &Directive) -> bool {
+    let target = directive.argument(1);
+    directive.name == "rewrite"
+        && (matches!(directive.argument(2), "last" | "redirect" | "permanent")
+            || target.starts_with("http://")
+            || target.starts_with("https://"))
+}
+
+/// The routes of each `rewrite` of a location that are not before its `return`.
+fn rewrites(
+    how: &Match,
+    location: &Directive,
+    site: &Site<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) -> Vec<Section> {
+    let mut routes = Vec::new();
+    let passes = location.inside().iter().any(|one| one.name.ends_with("_pass"));
+    for directive in location.inside().iter().filter(|directive| directive.name == "rewrite") {
+        let stays = directive.argument(2) == "break";
+        if stays && passes {
+            let advice = "the origin gets the path unchanged: see 'strip_prefix' of 'proxy'";
+            account.problem(directive, route, advice);
+            continue;
+        }
+        let rewritten = rewriting(directive, Some(how), Some(location), site, route, account);
+        routes.extend(rewritten.map(|mut rewritten| {
+            if stays {
+                with_rules(location, site, &mut rewritten);
+            }
+            rewritten
+        }));
+    }
+    routes
+}
+
+/// Writes the rules for clients of a location into the route of its `rewrite ... break`, after which they
+/// hold as for all other paths of the location.
+fn with_rules(location: &Directive, site: &Site<'_>, route: &mut Section) {
+    let (own, scope) = (Scope::new(location.inside()), site.scope.within(location.inside()));
+    if !own.clients().is_empty() && access::is_shut(&scope) {
+        route.remove("rewrite");
+        route.key("respond", "{ status = 403 }");
+    }
+    access(&own, &scope, route, &mut Account::default());
+    forward_auth(&own, &scope, site, route, &mut Account::default());
+    if route.has("respond") {
+        route.remove("rewrite");
+    }
+}
+
+/// The routes for what a named location refuses, which the `try_files` of a location leads to. They are for
+/// files, too.
+fn conditions_of_named(
+    how: &Match,
+    location: &Directive,
+    site: &Site<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) -> Vec<Section> {
+    let tried = location.inside().iter().find(|one| one.name == "try_files");
+    let name = tried.and_then(|tried| tried.arguments.last()?.strip_prefix('@'));
+    let named = site.locations().find(|one| name.is_some() && one.argument(0).strip_prefix('@') == name);
+    let block = named.map_or(&[][..], Directive::inside);
+    let mut routes = Vec::new();
+    for directive in block.iter().filter(|directive| is_answering_if(directive)) {
+        let refuses = |one: &Directive| one.name == "return" && one.argument(0).starts_with('4');
+        match directive.inside().iter().any(refuses) {
+            true => {
+                let refused = condition(directive, Some(how), site, route, account);
+                routes.extend(refused.map(|mut refused| {
+                    refused.note_first("What this location refuses without a file is refused with one, too.");
+                    refused
+                }));
+            }
+            false => account.problem(directive, route, "it is not for paths without a file here"),
+        }
+    }
+    routes.extend(
+        block.iter().filter(|one| is_method_gate(one)).filter_map(|one| method_gate(one, how, account)),
+    );
     routes
 }
 
@@ -186,28 +275,36 @@ fn restricts(block: &[Directive]) -> bool {
         })
 }
 
-/// The route before one that runs scripts by its own rules: for nginx a path behind the name of a script is
-/// that script only if the expression of the scripts matches it, and its route is before this one.
-fn without_path_info(how: &Match, route: &Section) -> Option<Section> {
-    let Match::Prefix { path, is_first } = how else { return None };
+/// The route before one that runs scripts by its own rules: nginx runs only those that the location for
+/// scripts matches, and the route of that location is before this one.
+fn without_other_scripts(how: &Match, route: &Section) -> Option<Section> {
     let table = route.section("[site.route.php]")?;
     let mut guard = Section::new("[[site.route]]");
-    guard.note("A path behind the name of a script names no script.");
-    let (path, expression) = (path.clone(), "\\.php/".to_string());
-    Match::Inside {
-        path,
-        is_first: *is_first,
-        expression,
-        any_case: false,
-        longer: Vec::new(),
-        around: Vec::new(),
+    guard.note("nginx does not run these scripts: no location for scripts matches them.");
+    match how {
+        Match::Prefix { path, is_first } => Match::Inside {
+            path: path.clone(),
+            is_first: *is_first,
+            expression: "\\.php(/|$)".to_string(),
+            any_case: false,
+            longer: Vec::new(),
+            around: Vec::new(),
+        },
+        Match::Expression { expression, any_case } if !how.is_of_scripts() => {
+            let around = vec![(expression.clone(), *any_case)];
+            Match::Nested { around, expression: "\\.php(/|$)".to_string(), any_case: false }
+        }
+        _ => return None,
     }
     .keys(&mut guard)
     .ok()?;
     match table.value("front_controller") {
+        Some(front) if front.contains("${") && matches!(how, Match::Expression { .. }) => {
+            guard.key("respond", "{ status = 404 }");
+        }
         Some(front) => {
             if front.contains("${1}") {
-                guard.key("pattern", toml_string("/((?s:.*)\\.php/(?s:.*))"));
+                guard.key("pattern", toml_string("/((?s:.*)\\.php(?:/(?s:.*))?)"));
             }
             guard.key("rewrite", format!("{{ to = {front} }}"));
         }
@@ -294,6 +391,23 @@ fn with_alias(how: &Match, location: &Directive) -> Option<Match> {
         }
         _ => None,
     }
+}
+
+/// The redirect from the path of an `alias` without its slash to the directory.
+fn bare_directory(how: &Match, of_alias: Option<&Match>, location: &Directive) -> Option<Section> {
+    let (Match::Prefix { path, .. }, Some(Match::Prefix { path: below, .. })) = (how, of_alias) else {
+        return None;
+    };
+    if path.contains('*')
+        || location.inside().iter().any(|one| matches!(one.name.as_str(), "internal" | "return"))
+    {
+        return None;
+    }
+    let mut route = Section::new("[[site.route]]");
+    route.note(format!("{location} sends clients from the directory without its slash to the one with it."));
+    route.key("path", toml_string(path));
+    route.key("redirect", format!("{{ to = {}, status = 301 }}", toml_string(below)));
+    Some(route)
 }
 
 /// Whether a directive is a `limit_except` that refuses all other methods.
@@ -622,8 +736,24 @@ fn try_files(
         account.translated(directive, route);
         account.translated(named, route);
         if let Some((line, target)) = front_controller(named) {
+            let is_of_groups = (1..=9).any(|digit| target.contains(&format!("${digit}")));
+            if is_of_groups && !takes_all(line.argument(0)) && how.expression().is_some() {
+                let advice =
+                    "the script gets no parameters here: write a route with this expression as 'pattern'";
+                account.problem(line, route, advice);
+                let script = target.split('?').next().unwrap_or_default();
+                return php(site, Some(script), block, route);
+            }
             let front = front_target(line, &target, (how, site), route, account);
             return php(site, Some(&front), block, route);
+        }
+        let is_answer = |one: &&Directive| matches!(one.name.as_str(), "return" | "rewrite");
+        for answer in named.inside().iter().filter(is_answer) {
+            account.problem(
+                answer,
+                route,
+                "it is not for paths without a file here, which are 404 or passed on",
+            );
         }
         route.key("try_files", toml_strings(&templates));
         return answer(how, named.inside(), site, route, account);
@@ -662,7 +792,12 @@ fn php(site: &Site<'_>, front: Option<&str>, block: &[Directive], route: &mut Se
     script_keys(pass, &scope, &mut table, &mut Account::default());
     // The index is that of the directory's location, not that of the scripts.
     if let Some(index) = site.scope.within(block).one("index") {
-        index_key(index, &mut table);
+        match site.refuses_script("/directory/index.php") {
+            true => {
+                table.key("index", toml_strings(index.arguments.iter().filter(|name| is_file_name(name))))
+            }
+            false => index_key(index, &mut table),
+        }
     }
     if let Some(front) = front {
         // Where no directory is tried, the script answers for directories, too.
@@ -697,6 +832,8 @@ fn scripts(
             }
             None => account.unneeded(tried, &mut table, "missing scripts are not passed to PHP"),
         }
+    } else if let Some(front) = only_script(scope) {
+        table.key("front_controller", toml_string(&front));
     }
     route.push(table);
 }
@@ -754,38 +891,6 @@ fn backends(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &
         }
     });
     table.key("backends", toml_strings(addresses));
-}
-
-/// Translates `fastcgi_param NAME VALUE` and similar directives, unless the server sets the variable anyway.
-fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
-    const TOLD: [&str; 8] = [
-        "SCRIPT_FILENAME",
-        "DOCUMENT_ROOT",
-        "PATH_INFO",
-        "PATH_TRANSLATED",
-        "HTTPS",
-        "SCRIPT_NAME",
-        "REDIRECT_STATUS",
-        "HTTP_PROXY",
-    ];
-    for directive in scope.all(&format!("{kind}_param")) {
-        let (name, text) = (directive.argument(0), directive.argument(1));
-        let given = from_authority(scope, name, text);
-        if let Some(FromAuthority::Renamed(field)) = &given
-            && name != "REMOTE_USER"
-        {
-            let advice = format!("programs get the field {field} of the authority under its own name");
-            account.problem(directive, table, &advice);
-        } else if TOLD.contains(&name) || given.is_some() {
-            account.unneeded(directive, table, "the server sets this variable");
-        } else if text.contains('$') {
-            // This is the distribution's fastcgi_params, written out.
-            account.unneeded(directive, table, "the server sets the CGI variables");
-        } else {
-            account.translated(directive, table);
-            table.entry("variables", name, toml_string(text));
-        }
-    }
 }
 
 /// `proxy_hide_header` and similar directives: a field that is removed from answers.
@@ -977,9 +1082,20 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
     for directive in scope.all("proxy_set_header") {
         let (name, text) = (directive.argument(0), directive.argument(1));
         match (name.to_ascii_lowercase().as_str(), text) {
-            ("host", "$host" | "$http_host" | "$server_name") => {
+            ("host", "$host" | "$http_host") => {
                 sets_host = true;
                 account.unneeded(directive, table, "origins get the host that the client asked for");
+            }
+            ("host", "$server_name") => {
+                sets_host = true;
+                let advice = "origins get the host that the client asked for: name it in 'hosts' of the site, \
+                              without others";
+                account.problem(directive, table, advice);
+            }
+            ("host", text) if text.contains('$') && text != "$proxy_host" => {
+                sets_host = true;
+                let advice = "origins get the host that the client asked for, with its port";
+                account.problem(directive, table, advice);
             }
             ("host", "$proxy_host") => account.translated(directive, table),
             ("host", text) if is_host_of_origin(scope, text) => account.translated(directive, table),
@@ -988,11 +1104,9 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
                               that of its address: write this name in 'to'";
                 account.problem(directive, table, advice);
             }
-            (
-                "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host"
-                | "x-forwarded-port" | "x-forwarded-server" | "x-forwarded-ssl" | "x-scheme" | "forwarded",
-                _,
-            ) => account.unneeded(directive, table, "origins get the client's address (docs/proxy.md)"),
+            (name, text) if is_of_client(name, text) => {
+                account.unneeded(directive, table, "origins get the client's address (docs/proxy.md)");
+            }
             ("upgrade" | "connection", _) => account.unneeded(directive, table, "WebSocket passes"),
             ("proxy", "") => account.unneeded(directive, table, "the field is not passed to origins"),
             (_, "") => {
@@ -1033,6 +1147,19 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
     }
     if !forward.is_empty() {
         table.push(forward);
+    }
+}
+
+/// Whether a field describes the client as the fields do that origins get anyway.
+fn is_of_client(name: &str, text: &str) -> bool {
+    match name {
+        "x-real-ip" | "x-forwarded-for" => text.is_empty() || text.contains('$'),
+        "x-forwarded-proto" => matches!(text, "" | "$scheme" | "$http_x_forwarded_proto"),
+        "x-forwarded-host" => {
+            matches!(text, "" | "$host" | "$http_host" | "$host:$server_port" | "$http_x_forwarded_host")
+        }
+        "x-forwarded-port" | "x-forwarded-server" | "x-forwarded-ssl" | "forwarded" => text.is_empty(),
+        _ => false,
     }
 }
 

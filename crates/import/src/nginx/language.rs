@@ -11,6 +11,8 @@ pub struct Language<'l> {
     pub maps: Vec<&'l str>,
     /// The first name of the server; empty: there is none.
     pub server_name: &'l str,
+    /// The only port that the server listens on; empty: there are several, or it is not known.
+    pub server_port: String,
     /// The names of the groups of the expression beside the text.
     pub groups: Vec<&'l str>,
     /// The groups of an expression may be used by number.
@@ -67,6 +69,7 @@ impl Language<'_> {
             match name {
                 "" => out.push_str("$$"),
                 "server_name" if !self.server_name.is_empty() => out.push_str(self.server_name),
+                "server_port" if !self.server_port.is_empty() => out.push_str(&self.server_port),
                 // What the client has sent, with its query.
                 "uri" | "document_uri" if rest.starts_with("$is_args$args") => {
                     rest = &rest["$is_args$args".len()..];

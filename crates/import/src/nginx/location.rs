@@ -74,6 +74,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     let all: Vec<Match> = locations.iter().map(|(how, _)| how.clone()).collect();
     routes
         .extend(locations.iter().filter_map(|(how, location)| handler::slash_redirect(how, location, &all)));
+    routes.extend(index_of_root(site));
     for (how, location) in locations.iter().filter(|(how, _)| *how != Match::Named) {
         let location = location.as_ref();
         let added = missing.filter(|_| is_everything(how));
@@ -110,6 +111,25 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     }
     routes.into_iter().for_each(|route| section.push(route));
     section.complete_root();
+}
+
+/// The route for the script of the root's index, where the scripts of other directories are refused.
+fn index_of_root(site: &Site<'_>) -> Option<Section> {
+    let index = site.scope.one("index")?;
+    let is_named = site.php().is_some() && index.arguments.first().is_some_and(|name| name == "index.php");
+    let is_taken = site.locations().any(|location| Match::of(location) == Match::Exact("/".to_string()));
+    if !is_named
+        || is_taken
+        || !site.refuses_script("/directory/index.php")
+        || site.refuses_script("/index.php")
+    {
+        return None;
+    }
+    let mut route = Section::new("[[site.route]]");
+    route.note("The index files of other directories are scripts that a location refuses.");
+    route.key("path", toml_string("=/"));
+    route.key("rewrite", "{ to = \"/index.php\" }");
+    Some(route)
 }
 
 /// An expression in a location counts only where the location's prefix is the longest that fits.

@@ -23,6 +23,7 @@
 //! | `uploads` | methods that change files |
 //! | `rewriting` | `return`, `rewrite` and `if` |
 //! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
+//! | `parameters` | the parameters of programs |
 //! | `front` | the script for paths that are not files |
 //! | `replaced_path` | the path that an origin gets |
 //! | `location` | the contents of a server, with its locations in nginx's order |
@@ -50,6 +51,7 @@ mod log;
 mod map;
 mod matching;
 mod missing_files;
+mod parameters;
 mod referers;
 mod replaced_path;
 mod rewriting;

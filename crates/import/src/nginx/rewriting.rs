@@ -125,7 +125,11 @@ fn rewrite(
         "redirect" => redirect(302, to, false, site, route),
         _ if to.starts_with("http://") || to.starts_with("https://") => redirect(302, to, false, site, route),
         _ => {
-            let to = value::template(to, &site.facts(false), &site.language())?;
+            let mut to = value::template(to, &site.facts(false), &site.language())?;
+            if to.contains('?') && !to.ends_with('?') && !to.contains("{query}") {
+                // nginx appends the query of the request to that of the target.
+                to.push_str("&${query}");
+            }
             route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
             Ok(())
         }

@@ -1,12 +1,15 @@
 //! A server, as the translation of its locations needs it.
 
+use super::address::address;
 use super::flag_states::flags_at;
+use super::handler::is_shut;
 use super::language::Language;
 use super::map;
 use super::matching::Match;
 use super::scope::Scope;
 use super::value;
 use crate::directive::Directive;
+use crate::expression;
 
 /// A server, as the translation of its locations needs it.
 pub struct Site<'d> {
@@ -34,9 +37,25 @@ impl<'d> Site<'d> {
     /// The same at a directive of the server: what conditions set is what those before it have set.
     pub fn language_at(&self, at: Option<&Directive>) -> Language<'d> {
         let maps = map::names(&self.scope);
-        let language = Language { maps, server_name: self.name, ..Language::default() };
+        let language =
+            Language { maps, server_name: self.name, server_port: self.port(), ..Language::default() };
         let flags = flags_at(self.server, &language, at);
         Language { flags, ..language }
+    }
+
+    /// The port that all its addresses have; empty: there are several.
+    fn port(&self) -> String {
+        let mut ports = self
+            .server
+            .inside()
+            .iter()
+            .filter(|one| one.name == "listen")
+            .filter(|one| one.arguments.iter().any(|word| word == "ssl" || word == "quic") == self.is_secure)
+            .map(|one| {
+                address(one.argument(0)).and_then(|address| Some(address.rsplit_once(':')?.1.to_string()))
+            });
+        let first = ports.next().flatten().filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        first.filter(|first| ports.all(|port| port.as_ref() == Some(first))).unwrap_or_default()
     }
 
     /// Its directory: its own, or that of the location for all paths.
@@ -50,6 +69,17 @@ impl<'d> Site<'d> {
     /// Its locations.
     pub fn locations(&self) -> impl Iterator<Item = &'d Directive> {
         self.server.inside().iter().filter(|directive| directive.name == "location")
+    }
+
+    /// Whether the first location with an expression for this script refuses all clients.
+    pub fn refuses_script(&self, path: &str) -> bool {
+        let matching = self.locations().find(|location| match Match::of(location) {
+            Match::Exact(exact) => exact == path,
+            Match::Expression { expression, any_case } => expression::whole_path(&expression, any_case)
+                .is_ok_and(|whole| expression::matches(&whole, path)),
+            _ => false,
+        });
+        matching.is_some_and(|location| is_shut(location.inside()))
     }
 
     /// The location that passes requests to PHP.

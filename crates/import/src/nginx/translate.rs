@@ -200,7 +200,8 @@ fn sites(
             section.key("socket_mode", toml_string("0666"));
         }
         let is_default = is_default(server, servers, &addresses);
-        names(server, is_default, &mut section, account);
+        let number = servers.iter().position(|other| std::ptr::eq(*other, server)).unwrap_or_default();
+        names(server, number, is_default, &mut section, account);
         if is_secure {
             certificates(&scope, &good, &mut section, account);
         }
@@ -238,7 +239,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "_" && !name.starts_with('~') && !name.contains('$') && !name.starts_with('.')
 }
 
-fn names(server: &Directive, is_default: bool, section: &mut Section, account: &mut Account) {
+/// Writes the names; `number`: which of the servers it is.
+fn names(server: &Directive, number: usize, is_default: bool, section: &mut Section, account: &mut Account) {
     let mut hosts: Vec<String> = Vec::new();
     for directive in server.inside().iter().filter(|directive| directive.name == "server_name") {
         account.translated(directive, section);
@@ -258,6 +260,10 @@ fn names(server: &Directive, is_default: bool, section: &mut Section, account: &
         section.note("As nginx's default server, it has no 'hosts' and gets requests for unknown names.");
     } else if !hosts.is_empty() {
         section.key("hosts", toml_strings(&hosts));
+    } else {
+        // Without names it would get the requests for all other hosts.
+        section.note("The names of this server are not known: no request gets to it until you write them.");
+        section.key("hosts", toml_strings([format!("server-{number}.invalid")]));
     }
 }
 
@@ -335,6 +341,107 @@ mod tests {
         assert!(!keys.contains(&"root = \"/var/empty\""), "{keys:?}");
     }
 
+    /// The routes of a server, each with its keys on one line.
+    fn routes(server: &str) -> (Vec<String>, usize) {
+        let imported = imported(&format!("server {{ root /srv; {server} }}"));
+        let lines = keys(&imported).join("\n");
+        let found = lines.split("[[site.route]]\n").skip(1).map(|route| route.trim().replace('\n', "; "));
+        (found.collect(), imported.problems.len())
+    }
+
+    #[test]
+    fn what_a_named_location_refuses_is_refused() {
+        let (found, problems) = routes(
+            "location / { try_files $uri @app; }\n\
+             location @app { if ($http_x_bad) { return 403; } proxy_pass http://b:1; }",
+        );
+        assert_eq!(problems, 0);
+        assert!(found[0].contains("respond = { status = 403 }") && found[0].contains("x-bad"), "{found:?}");
+        for answer in ["return 503;", "rewrite ^/(.*)$ /a/$1 break; proxy_pass http://b:1;"] {
+            let text = format!("location / {{ try_files $uri @x; }} location @x {{ {answer} }}");
+            assert_eq!(routes(&text).1, 1, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_rewritten_in_its_location_keeps_the_rules() {
+        let (found, _) = routes(
+            "location /a/ { auth_basic x; auth_basic_user_file /u; rewrite ^/a/(.*)$ /f/$1 break; }\n\
+             location /b/ { deny all; rewrite ^/b/(.*)$ /f/$1 break; }\n\
+             location /c/ { deny all; rewrite ^/c/(.*)$ /f/$1 last; }",
+        );
+        let of = |begin: &str| found.iter().find(|route| route.contains(begin)).unwrap();
+        let rewritten = of("pattern = \"/a/(.*)\"");
+        assert!(rewritten.contains("basic_authentication") && rewritten.contains("rewrite"), "{rewritten}");
+        let refused = of("pattern = \"/b/(.*)\"");
+        assert!(refused.contains("status = 403") && !refused.contains("rewrite"), "{refused}");
+        // The rules of a location do not count for a path that leaves it.
+        let moved = of("pattern = \"/c/(.*)\"");
+        assert!(moved.contains("rewrite") && !moved.contains("deny"), "{moved}");
+    }
+
+    #[test]
+    fn a_return_behind_rewrites_is_for_the_other_paths() {
+        let (found, problems) = routes(
+            "location /s { rewrite ^/s/(\\d+)$ /i.html?n=$1 last; rewrite ^/s/x /y; add_header X-A b; return 404; }",
+        );
+        assert_eq!(problems, 0);
+        assert!(found[0].contains("rewrite = { to = \"/i.html?n=${1}&${query}\" }"), "{found:?}");
+        let answer = "path = \"/s**\"; respond = { status = 404 }; headers = { X-A = \"b\" }";
+        assert_eq!((found.len(), found[1].as_str()), (2, answer), "{found:?}");
+    }
+
+    #[test]
+    fn index_scripts_are_refused_with_all_scripts() {
+        let (found, problems) = routes(
+            "index index.php; location / { try_files $uri $uri/ /index.php; }\n\
+             location ~ ^/index\\.php(/|$) { fastcgi_pass 127.0.0.1:9000; } location ~ \\.php$ { return 404; }",
+        );
+        assert_eq!(problems, 0);
+        assert!(
+            found.iter().any(|route| route == "path = \"=/\"; rewrite = { to = \"/index.php\" }"),
+            "{found:?}"
+        );
+        let last = found.last().unwrap();
+        assert!(last.contains("index = []") && last.contains("front_controller"), "{last}");
+        // A script that no location runs is neither run nor sent.
+        let guard = &found[found.len() - 2];
+        assert!(guard.contains(".php(/|$)") && guard.contains("rewrite"), "{guard}");
+    }
+
+    #[test]
+    fn servers_without_known_names_get_no_requests() {
+        let imported = imported(
+            "server { listen 80; server_name a.org; }\n\
+             server { listen 80; server_name ~^(?<team>.+)\\.a\\.org$; }\n\
+             server { listen 80; server_name _; }",
+        );
+        let hosts: Vec<&str> = keys(&imported).into_iter().filter(|line| line.starts_with("hosts")).collect();
+        assert_eq!(hosts, ["hosts = [\"server-1.invalid\"]", "hosts = [\"server-2.invalid\"]"]);
+    }
+
+    #[test]
+    fn fields_that_origins_do_not_get_anyway_are_set() {
+        let (found, problems) = routes(
+            "listen 8080; location / { proxy_pass http://b:1; proxy_set_header Host $http_host;\n\
+             proxy_set_header X-Scheme $scheme; proxy_set_header X-Forwarded-Ssl on;\n\
+             proxy_set_header X-Forwarded-Port $server_port; proxy_set_header X-Forwarded-Proto $scheme; }",
+        );
+        let set = "set = { X-Forwarded-Port = \"8080\", X-Forwarded-Ssl = \"on\", X-Scheme = \"${scheme}\" }";
+        assert!(found[0].contains(set) && problems == 0, "{found:?}");
+        for text in ["$server_name", "$host:$server_port", "$http_x_host"] {
+            let host = format!("location / {{ proxy_pass http://b:1; proxy_set_header Host {text}; }}");
+            assert_eq!(routes(&host).1, 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_alias_without_a_slash_has_its_directory() {
+        let (found, _) = routes("location /m { alias /media; } location / { proxy_pass http://b:1; }");
+        let redirect = "path = \"/m\"; redirect = { to = \"/m/\", status = 301 }";
+        assert!(found.iter().any(|route| route == redirect), "{found:?}");
+    }
+
     #[test]
     fn a_name_for_an_origin_that_is_not_its_address_is_told() {
         let imported =
@@ -362,7 +469,7 @@ mod tests {
         expected.extend(php);
         expected.extend(["[[site.route]]", "path = \"/remote**\""]);
         expected.push("redirect = { to = \"/remote.php$path\", status = 301 }");
-        expected.extend(["[[site.route]]", "path = \"/\"", "pattern = \"(?s:.*?)\\\\.php/(?s:.*)\""]);
+        expected.extend(["[[site.route]]", "path = \"/\"", "pattern = \"(?s:.*?)\\\\.php(/|$)(?s:.*)\""]);
         expected.push("rewrite = { to = \"/index.php\" }");
         expected.extend(["[[site.route]]", "path = \"/\""]);
         expected.extend(php);
