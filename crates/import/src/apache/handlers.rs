@@ -1,5 +1,5 @@
-//! Areas whose scripts Apache does not run, because a section takes their handler away: `SetHandler None` in a
-//! directory of uploads, or `php_flag engine off`.
+//! Areas whose scripts Apache does not run, because a section takes their handler away: `SetHandler None` in
+//! a directory of uploads, or `php_flag engine off`.
 //!
 //! Apache sends the source of such a script as a file. This server neither runs nor sends it: 403.
 
@@ -47,8 +47,8 @@ pub fn without_scripts<'d>(area: &Area<'d>, php: Option<&Php<'_>>) -> Option<&'d
     found
 }
 
-/// What a line says about scripts. `is_of_ending`: the endings of names may have the handler, so that lines for
-/// endings count.
+/// What a line says about scripts. `is_of_ending`: the endings of names may have the handler, so that lines
+/// for endings count.
 fn handler(line: &Directive, is_of_ending: bool) -> Option<Handler> {
     let of = |is_on: bool| Some(if is_on { Handler::On } else { Handler::Off });
     let runs = |name: &str| ["php", "fcgi", "proxy:"].iter().any(|one| name.contains(one));
@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn an_index_script_without_a_handler_is_not_run() {
         let text = format!(
-            "DocumentRoot /srv\nDirectoryIndex index.php a.html\n{PHP}<Directory /srv/up>\nphp_flag engine off\n</Directory>"
+            "DocumentRoot /srv\nDirectoryIndex index.php a.html\n{PHP}<Directory /srv/up>\n\
+             php_flag engine off\n</Directory>"
         );
         let imported = translate(&parse("a.conf", &text).unwrap());
         let tables: Vec<&str> = imported.text.lines().filter(|line| line.starts_with("index")).collect();

@@ -358,7 +358,8 @@ mod tests {
         }
         let root = root.display();
         let text = format!(
-            "DocumentRoot {root}\n<Directory {root}/priv>\nAllowOverride None\nRequire ip 10.1.2.3\n</Directory>\n\
+            "DocumentRoot {root}\n<Directory {root}/priv>\nAllowOverride None\n\
+             Require ip 10.1.2.3\n</Directory>\n\
              <Directory {root}/priv/open>\nAllowOverride All\n</Directory>"
         );
         let file = directory.path().join("httpd.conf");
@@ -372,6 +373,26 @@ mod tests {
         assert!(route("/priv/").contains("allow = [\"10.1.2.3\"]"), "{}", imported.text);
         assert!(!route("/priv/open/").contains("10.1.2.3"), "{}", imported.text);
         assert!(imported.text.contains("'AllowOverride None' is set"), "{}", imported.text);
+    }
+
+    #[test]
+    fn directories_by_expression_and_with_wildcards() {
+        let patterns = |named: &str| {
+            let text = format!(
+                "DocumentRoot /srv/www\n<Directory /srv/www/a>\nRequire all granted\n</Directory>\n\
+                 <Directory {named}>\nRequire all denied\n</Directory>"
+            );
+            let (lines, _) = lines_of(&text);
+            lines.into_iter().filter(|line| line.starts_with("pattern")).collect::<Vec<_>>()
+        };
+        let of_expression = r#"pattern = "(?s:.*?)/private[0-9]+(?s:.*)""#;
+        assert_eq!(patterns("~ \"/private[0-9]+\""), [of_expression; 2]);
+        let in_area = r#"pattern = "/a/cache(?:/(?s:.*))?""#;
+        let in_root = r#"pattern = "/[^/]*/cache(?:/(?s:.*))?""#;
+        assert_eq!(patterns("/srv/www/*/cache"), [in_area, in_root]);
+        let everything = r#"pattern = "(?s:.*)""#;
+        assert_eq!(patterns("/srv/w?w/"), [everything; 2]);
+        assert!(patterns("/opt/*").is_empty());
     }
 
     #[test]
@@ -405,7 +426,8 @@ mod tests {
             assert!(lines.iter().any(|other| other == line), "{line}\n{lines:#?}");
         }
         let (lines, _) = lines_of(
-            "<VirtualHost *:80>\nServerName a.org\nAllowEncodedSlashes NoDecode\nProxyPass / http://b/\n</VirtualHost>",
+            "<VirtualHost *:80>\nServerName a.org\nAllowEncodedSlashes NoDecode\n\
+             ProxyPass / http://b/\n</VirtualHost>",
         );
         assert!(!lines.iter().any(|line| line.starts_with("refuse_escapes")), "{lines:?}");
     }

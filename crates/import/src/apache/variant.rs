@@ -116,6 +116,12 @@ pub fn variants<'d>(area: &Area<'d>, scope: &[&'d Directive], is_secure: bool) -
             of_paths.push(Variant { section, keys });
         }
     }
+    for section in scope.iter().copied().filter(|section| is_of_wildcards(section)) {
+        if let Some(pattern) = below_wildcards(name(section), area) {
+            let keys = Ok(Keys { pattern: Some(pattern), ..Keys::default() });
+            of_paths.push(Variant { section, keys });
+        }
+    }
     for parent in &area.sections {
         let mut before: Vec<Result<String, String>> = Vec::new();
         for section in parent.inside() {
@@ -206,13 +212,40 @@ pub fn restricts(section: &Directive) -> bool {
 fn is_of_expression(section: &Directive) -> bool {
     is(section, "LocationMatch")
         || is(section, "DirectoryMatch")
-        || (is(section, "Location") && name(section) == "~")
+        || ((is(section, "Location") || is(section, "Directory")) && name(section) == "~")
+}
+
+/// `<Directory /srv/*/cache>`
+fn is_of_wildcards(section: &Directive) -> bool {
+    is(section, "Directory") && section.arguments.len() == 1 && name(section).contains(['*', '?'])
+}
+
+/// The expression for the paths of an area that are in a directory with wildcards in its name; `None`: none
+/// is.
+fn below_wildcards(named: &str, area: &Area<'_>) -> Option<String> {
+    let part = |part: &str| expression::literal(part).replace("\\*", "[^/]*").replace("\\?", "[^/]");
+    let directory = area.directory.as_deref()?;
+    let mut wanted = named.trim_end_matches('/').split('/');
+    for own in directory.split('/') {
+        match wanted.next() {
+            Some(wanted) if expression::matches(&part(wanted), own) => {}
+            Some(_) => return None,
+            // The area is within such a directory.
+            None => return Some("(?s:.*)".to_string()),
+        }
+    }
+    let rest: Vec<String> = wanted.map(part).collect();
+    match rest.is_empty() {
+        true => Some("(?s:.*)".to_string()),
+        false => Some(format!("{}{}(?:/(?s:.*))?", expression::literal(&area.path), rest.join("/"))),
+    }
 }
 
 /// The literal text that each path of the section begins with, and its expression for whole paths.
 fn whole_path(section: &Directive) -> Result<(String, String), String> {
     let named = section.arguments.last().map_or("", String::as_str);
-    if is(section, "DirectoryMatch") && (named.starts_with('^') || named.ends_with('$')) {
+    let is_of_directories = is(section, "DirectoryMatch") || is(section, "Directory");
+    if is_of_directories && (named.starts_with('^') || named.ends_with('$')) {
         return Err("write the paths of these directories as 'pattern' of a route".to_string());
     }
     let begin: String = match named.strip_prefix('^') {

@@ -1088,8 +1088,8 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
             }
             ("host", "$server_name") => {
                 sets_host = true;
-                let advice = "origins get the host that the client asked for: name it in 'hosts' of the site, \
-                              without others";
+                let advice = "origins get the host that the client asked for: name only this one in 'hosts' \
+                              of the site";
                 account.problem(directive, table, advice);
             }
             ("host", text) if text.contains('$') && text != "$proxy_host" => {

@@ -68,8 +68,8 @@ fn is_of_request(name: &str) -> bool {
     NAMES.contains(&name) || begins.iter().any(|begin| name.starts_with(begin))
 }
 
-/// `fastcgi_param SCRIPT_FILENAME`: the directory of the scripts for php-fpm if it is another one, or the only
-/// script that answers.
+/// `fastcgi_param SCRIPT_FILENAME`: the directory of the scripts for php-fpm if it is another one, or the
+/// only script that answers.
 fn script_file(directive: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     let root = scope.one("root").map(|root| root.argument(0).trim_end_matches('/'));
     let text = directive.argument(1).replace("${", "$").replace('}', "");

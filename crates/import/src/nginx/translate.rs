@@ -383,7 +383,8 @@ mod tests {
     #[test]
     fn a_return_behind_rewrites_is_for_the_other_paths() {
         let (found, problems) = routes(
-            "location /s { rewrite ^/s/(\\d+)$ /i.html?n=$1 last; rewrite ^/s/x /y; add_header X-A b; return 404; }",
+            "location /s { rewrite ^/s/(\\d+)$ /i.html?n=$1 last; rewrite ^/s/x /y;\n\
+             add_header X-A b; return 404; }",
         );
         assert_eq!(problems, 0);
         assert!(found[0].contains("rewrite = { to = \"/i.html?n=${1}&${query}\" }"), "{found:?}");
@@ -395,7 +396,8 @@ mod tests {
     fn index_scripts_are_refused_with_all_scripts() {
         let (found, problems) = routes(
             "index index.php; location / { try_files $uri $uri/ /index.php; }\n\
-             location ~ ^/index\\.php(/|$) { fastcgi_pass 127.0.0.1:9000; } location ~ \\.php$ { return 404; }",
+             location ~ ^/index\\.php(/|$) { fastcgi_pass 127.0.0.1:9000; }\n\
+             location ~ \\.php$ { return 404; }",
         );
         assert_eq!(problems, 0);
         assert!(
