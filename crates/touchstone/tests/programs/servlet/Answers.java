@@ -195,7 +195,11 @@ public final class Answers {
                     response.flushBuffer();
                 }
                 case "status" -> response.setStatus(42);
-                case "empty" -> response.setStatus(404);
+                case "empty" -> {
+                    // Without the fields of the filter.
+                    response.reset();
+                    response.setStatus(404);
+                }
                 default -> response.sendError(400);
             }
         }
