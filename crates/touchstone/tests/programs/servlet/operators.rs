@@ -214,10 +214,13 @@ fn uploads_and_forms_that_are_too_long_are_named() {
         });
         // A client that leaves has exceeded no limit.
         let mut client = server.connect();
-        client.send(format!(
-            "POST /trial/small-upload?cut HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\
-             Content-Type: multipart/form-data; boundary=b\r\n\r\n{part}half"
-        ));
+        client.send(
+            "POST /trial/small-upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\
+             Expect: 100-continue\r\nContent-Type: multipart/form-data; boundary=b\r\n\r\n",
+        );
+        // The servlet reads.
+        client.wait_for(b"HTTP/1.1 100 Continue\r\n\r\n");
+        client.send(format!("{part}half"));
         drop(client);
         server.wait_for_error_line("says that it broke off", |line| {
             line.contains("POST /trial/small-upload (1000 bytes)") && line.contains("broke off")
