@@ -461,6 +461,22 @@ fn parameters(query: &str, flags: &[String], pattern: &str, context: &Context<'_
     Ok(target.trim_start_matches("/?").replace("${1}", group))
 }
 
+/// Whether these conditions are that there is a file.
+fn is_of_files(conditions: &[Condition]) -> bool {
+    !conditions.is_empty() && conditions.iter().all(|condition| matches!(condition, Condition::Present))
+}
+
+/// Why a rule that changes no path needs no route. `is_first`: it has no conditions, and is the first rule.
+fn unchanged(pattern: &str, is_first: bool) -> Result<Option<&'static str>, String> {
+    match (is_script(pattern), is_first) {
+        (true, _) => Ok(Some("the script is run as it is")),
+        (false, true) => Ok(Some("the path is served as it is")),
+        (false, false) => {
+            Err("it ends the rules; write a route for these paths before the others".to_string())
+        }
+    }
+}
+
 /// Translates a rule to routes; returns the reason if no route is needed.
 fn rule(
     rule: &Directive,
@@ -480,11 +496,7 @@ fn rule(
     let mut is_done = false;
     let uses_groups_of_condition = (1..=9).any(|digit| to.contains(&format!("%{digit}")));
     let mut all = alternatives(conditions, context)?;
-    let ends = flags.iter().any(|flag| ["L", "last", "END"].iter().any(|end| flag.eq_ignore_ascii_case(end)));
-    let is_of_files = |one: &Vec<Condition>| {
-        !one.is_empty() && one.iter().all(|condition| matches!(condition, Condition::Present))
-    };
-    if to == "-" && ends && is_any(pattern) && all.iter().all(is_of_files) {
+    if to == "-" && has(&["L", "last", "END"]) && is_any(pattern) && all.iter().all(|one| is_of_files(one)) {
         rules.ends_for_files = true;
         return Ok(Some("files that are there are served"));
     }
@@ -510,16 +522,8 @@ fn rule(
                 _ => return Err("a route does not ask whether a file is there".to_string()),
             }
         }
-        if to == "-" && is_script(pattern) && !has(&["F", "forbidden", "G", "gone"]) && !has_status(&flags) {
-            return Ok(Some("the script is run as it is"));
-        }
         if to == "-" && !has(&["F", "forbidden", "G", "gone"]) && !has_status(&flags) {
-            return match rules.routes.is_empty() && conditions.is_empty() {
-                true => Ok(Some("the path is served as it is")),
-                false => {
-                    Err("it ends the rules; write a route for these paths before the others".to_string())
-                }
-            };
+            return unchanged(pattern, rules.routes.is_empty() && conditions.is_empty());
         }
         let own = target(to, base);
         let alternative: Vec<Condition> =

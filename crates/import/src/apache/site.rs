@@ -36,18 +36,11 @@ pub fn fill<'d>(
     }
     section.note("The directives of .htaccess files are in the routes.");
     section.key("htaccess", toml_string("ignore"));
-    let mut mounts: Vec<Mount> = root.iter().map(|root| mount("/", root.argument(0))).collect();
     let (aliases, programs) = (host.all("Alias"), host.all("ScriptAlias"));
-    for alias in aliases.iter().chain(&programs) {
-        mounts.push(mount(alias.argument(0), alias.argument(1)));
-    }
-    let mut scope = host.sections();
-    scope.push(whole);
-    let ignored: Vec<&Directive> = scope.iter().copied().filter(|one| is_ignored(one, &scope)).collect();
-    for file in &ignored {
-        account.unneeded(file, section, "'AllowOverride None' is set for its directory");
-    }
-    scope.retain(|one| !ignored.iter().any(|file| std::ptr::eq(*file, *one)));
+    let of_root = root.iter().map(|root| mount("/", root.argument(0)));
+    let of_alias = |alias: &&Directive| mount(alias.argument(0), alias.argument(1));
+    let mounts: Vec<Mount> = of_root.chain(aliases.iter().chain(&programs).map(of_alias)).collect();
+    let scope = sections_in_force(host, whole, section, account);
     let backends = backends(host, section, account);
     let reverse = Reverse::of(host, &backends, section, account);
     let php = php(host, &scope);
@@ -127,6 +120,23 @@ pub fn fill<'d>(
     restrict_origins(&mut routes, &scope, &environment, account);
     routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
     section.complete_root();
+}
+
+/// The sections of a host, without the `.htaccess` files of directories that ignore them.
+fn sections_in_force<'d>(
+    host: &Host<'d>,
+    whole: &'d Directive,
+    section: &mut Section,
+    account: &mut Account,
+) -> Vec<&'d Directive> {
+    let mut scope = host.sections();
+    scope.push(whole);
+    let ignored: Vec<&Directive> = scope.iter().copied().filter(|one| is_ignored(one, &scope)).collect();
+    for file in &ignored {
+        account.unneeded(file, section, "'AllowOverride None' is set for its directory");
+    }
+    scope.retain(|one| !ignored.iter().any(|file| std::ptr::eq(*file, *one)));
+    scope
 }
 
 /// The routes of `ProxyPassMatch EXPRESSION URL`, which is a `RewriteRule` with the flag `P`.

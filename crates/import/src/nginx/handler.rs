@@ -14,7 +14,7 @@ use super::missing_files::{FILES_FIRST, missing_files, replaced, takes_all};
 use super::parameters::{only_script, parameters};
 use super::replaced_path::{PathReplacement, with_variables, written};
 use super::rewriting::{condition, rewriting};
-use super::scope::Scope;
+use super::scope::{Scope, refuses_all};
 use super::site::Site;
 use super::uploads::uploads;
 use super::value;
@@ -253,21 +253,9 @@ pub fn slash_redirect(how: &Match, location: &Directive, others: &[Match]) -> Op
     Some(route)
 }
 
-/// Whether a location refuses all clients.
-pub fn is_shut(block: &[Directive]) -> bool {
-    let refuses = |one: &Directive| match one.name.as_str() {
-        "deny" => one.argument(0) == "all",
-        "return" => one.argument(0).starts_with('4'),
-        "internal" => true,
-        _ => false,
-    };
-    let is_open = block.iter().any(|one| matches!(one.name.as_str(), "allow" | "satisfy"));
-    !is_open && block.iter().any(refuses)
-}
-
 /// Whether a location refuses some clients.
 fn restricts(block: &[Directive]) -> bool {
-    is_shut(block)
+    refuses_all(block)
         || block.iter().any(|one| match one.name.as_str() {
             "deny" => true,
             "auth_basic" | "auth_request" => one.argument(0) != "off",
@@ -321,7 +309,7 @@ fn untranslated(
     mut route: Section,
     account: &mut Account,
 ) -> Section {
-    let is_shut = is_shut(location.inside());
+    let is_shut = refuses_all(location.inside());
     let of_hidden_names = is_shut && how.is_of_hidden_names();
     if restricts(location.inside()) && !of_hidden_names && how.wider_keys(&mut route).is_ok() {
         account.problem(

@@ -19,7 +19,7 @@ use super::log::own_logs;
 use super::matching::{Match, is_everything};
 use super::missing_files::{has_answer, missing_files};
 use super::rewriting::{condition, rewriting};
-use super::scope::inherited;
+use super::scope::{inherited, refuses_all};
 use super::site::Site;
 use crate::account::Account;
 use crate::directive::Directive;
@@ -167,7 +167,7 @@ fn with_directories_of_scripts<'d>(
         && !lists(site.server.inside())
         && !locations.iter().any(|(_, location)| lists(location.inside()));
     let added = |how: &Match, location: &Directive| {
-        let directories = how.directories().filter(|_| is_needed && handler::is_shut(location.inside()))?;
+        let directories = how.directories().filter(|_| is_needed && refuses_all(location.inside()))?;
         let block = location.inside().iter().filter(|one| one.name != "location").cloned().collect();
         Some((directories, Cow::Owned(Directive { block: Some(block), ..location.clone() })))
     };

@@ -121,3 +121,15 @@ pub fn inherited(outer: &[Directive], inner: &[Directive]) -> Vec<Directive> {
         outer.iter().filter(|directive| is_inherited(&directive.name) && !replaced(&directive.name));
     inherited.cloned().collect()
 }
+
+/// Whether the directives of a location refuse all clients.
+pub fn refuses_all(block: &[Directive]) -> bool {
+    let refuses = |one: &Directive| match one.name.as_str() {
+        "deny" => one.argument(0) == "all",
+        "return" => one.argument(0).starts_with('4'),
+        "internal" => true,
+        _ => false,
+    };
+    let is_open = block.iter().any(|one| matches!(one.name.as_str(), "allow" | "satisfy"));
+    !is_open && block.iter().any(refuses)
+}

@@ -2,11 +2,10 @@
 
 use super::address::address;
 use super::flag_states::flags_at;
-use super::handler::is_shut;
 use super::language::Language;
 use super::map;
 use super::matching::Match;
-use super::scope::Scope;
+use super::scope::{Scope, refuses_all};
 use super::value;
 use crate::directive::Directive;
 use crate::expression;
@@ -79,7 +78,7 @@ impl<'d> Site<'d> {
                 .is_ok_and(|whole| expression::matches(&whole, path)),
             _ => false,
         });
-        matching.is_some_and(|location| is_shut(location.inside()))
+        matching.is_some_and(|location| refuses_all(location.inside()))
     }
 
     /// The location that passes requests to PHP.

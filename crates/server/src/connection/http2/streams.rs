@@ -204,9 +204,9 @@ impl RequestBodyRelay {
         Ok(())
     }
 
-    /// Notes how long the connection has waited for its client, and that `partial_bytes` of an incomplete frame
-    /// of this body have arrived. Returns how long the client may take to send more; `None` if the handler
-    /// has not yet read the bytes that arrived, so that no more bytes are expected from the client.
+    /// Notes how long the connection has waited for its client, and that `partial_bytes` of an incomplete
+    /// frame of this body have arrived. Returns how long the client may take to send more; `None` if the
+    /// handler has not yet read the bytes that arrived, so that no more bytes are expected from the client.
     pub fn note_wait(&mut self, waited: Duration, partial_bytes: u64) -> Result<Option<Duration>, TooSlow> {
         let own = &mut self.rate_check;
         if let Some(minimum) = own.progress.signals.take_receive_rate() {

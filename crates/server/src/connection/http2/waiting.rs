@@ -158,8 +158,8 @@ impl Http2 {
         is_in_time
     }
 
-    /// Measures the rate of the bodies of requests, and refuses bodies that are too slow. `partial_frame`: the
-    /// stream of an incomplete frame, and the number of its bytes that have arrived.
+    /// Measures the rate of the bodies of requests, and refuses bodies that are too slow. `partial_frame` is
+    /// the stream of an incomplete frame, and the number of its bytes that have arrived.
     fn note_body_waits(
         &mut self,
         state: &CoreState,
