@@ -51,5 +51,5 @@ pub mod streams;
 pub mod substitution;
 mod traced;
 pub mod unusable;
-mod wasm;
+pub mod wasm;
 mod webdav;

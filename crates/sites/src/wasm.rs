@@ -3,10 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use touchstone_config::{RouteConfig, SiteConfig, WasmConfig, wasm_directory};
+use touchstone_config::{Config, RouteConfig, SiteConfig, WasmConfig, wasm_directory};
 use touchstone_handler::handler::Interface;
 
 use crate::services::Services;
+
+/// Creates what components need root's rights for, if a route has one. Called before the process gives up
+/// these rights.
+pub fn prepare(config: &Config) {
+    let has_component = |route: &RouteConfig| route.wasm.is_some() || !route.middleware.is_empty();
+    if config.sites.iter().flat_map(|site| &site.routes).any(has_component) {
+        #[cfg(feature = "wasm")]
+        touchstone_wasm::create_engines();
+    }
+}
 
 /// Loads a component of a route, which the key `of` names; the error states the fault, with the name of the
 /// key.

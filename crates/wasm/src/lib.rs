@@ -62,5 +62,6 @@ mod threads;
 mod ticker;
 
 pub use interface::Wasm;
+pub use runtime::create_engines;
 pub use settings::{Limits, Origin, Settings};
 pub use shared::WasmShared;

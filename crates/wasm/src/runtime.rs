@@ -51,6 +51,34 @@ pub struct Runtime {
     pub linker: Linker<State>,
 }
 
+/// Creates the engines. A process that gives up root's rights calls it before: an engine opens
+/// `/proc/self/pagemap`, which tells it the pages that an instance has written, and which belongs to root
+/// afterwards. Without it, a fresh instance costs twice as much.
+pub fn create_engines() {
+    for version in [Version::P2, Version::P3] {
+        // An error is reported for the component that needs the engine.
+        let _ = engine(version);
+    }
+}
+
+/// The engine of this process for a version.
+fn engine(version: Version) -> Result<&'static Engine, String> {
+    static P2: OnceLock<Result<Engine, String>> = OnceLock::new();
+    static P3: OnceLock<Result<Engine, String>> = OnceLock::new();
+    let engine = match version {
+        Version::P2 => &P2,
+        Version::P3 => &P3,
+    };
+    let create = || {
+        let mut config = config(version);
+        // Without enough address space for the pool, instances are allocated on demand, which is slower.
+        Engine::new(&config)
+            .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))
+            .map_err(|error| format!("{error:#}"))
+    };
+    engine.get_or_init(create).as_ref().map_err(Clone::clone)
+}
+
 /// The runtime of this process for a version. The error says why it cannot be created.
 pub fn of_process(version: Version) -> Result<&'static Runtime, String> {
     static P2: OnceLock<Result<Runtime, String>> = OnceLock::new();
@@ -64,10 +92,7 @@ pub fn of_process(version: Version) -> Result<&'static Runtime, String> {
 }
 
 fn open(version: Version) -> wasmtime::Result<Runtime> {
-    let mut config = config(version);
-    // Without enough address space for the pool, instances are allocated on demand, which is slower.
-    let engine = Engine::new(&config)
-        .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))?;
+    let engine = engine(version).map_err(wasmtime::Error::msg)?.clone();
     let mut linker = Linker::new(&engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;

@@ -33,7 +33,7 @@ use touchstone_sites::accelerator;
 use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::services::{ServerShared, Services};
 use touchstone_sites::site::Snapshot;
-use touchstone_sites::{programs, python, servlet};
+use touchstone_sites::{programs, python, servlet, wasm};
 use touchstone_telemetry::{SpanQueue, Telemetry};
 use touchstone_tls::TlsShared;
 
@@ -110,6 +110,7 @@ impl Server {
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
         let privileged = PrivilegedStart::open(&config, config_file.as_deref(), inheritance)?;
+        wasm::prepare(&config);
         let opened = privileged.drop_rights(&config)?;
         let PrivilegedResources { cores, listening, shares, mut http3, datagrams, pid_file, control, .. } =
             opened;

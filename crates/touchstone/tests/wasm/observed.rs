@@ -2,15 +2,35 @@
 //! with a component.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{behaviours, configuration, text};
-use crate::support::{Client, Server, Tree, binary, free_port, run, wait_until};
+use crate::support::{Client, Server, Tree, binary, binary_for_all, free_port, run, skipped, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_server_that_has_given_up_roots_rights_can_find_written_pages() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("written pages of an instance (needs root)");
+    }
+    let tree = Tree::empty();
+    let component = tree.beside("component.wasm");
+    fs::copy(behaviours(), &component).unwrap();
+    let text_of = tree.configuration("[server]\nuser = \"nobody\"\n")
+        + &format!("[[site.route]]\n[site.route.wasm]\ncomponent = {component:?}\ncompiled = \"\"\n");
+    fs::write(tree.beside("touchstone.toml"), text_of).unwrap();
+    let mut command = Command::new(binary_for_all());
+    command.args(["serve", "--config"]).arg(tree.beside("touchstone.toml"));
+    let server = Server::start_piped(command);
+    assert_eq!(server.get("/page").status, 200);
+    let open = fs::read_dir(format!("/proc/{}/fd", server.pid().as_raw_nonzero())).unwrap();
+    let is_pagemap = |file: std::path::PathBuf| file.ends_with("pagemap");
+    assert!(open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(is_pagemap)));
+}
 
 #[test]
 fn components_are_counted() {
