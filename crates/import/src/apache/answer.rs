@@ -386,8 +386,7 @@ fn files(area: &Area<'_>, route: &mut Section, account: &mut Account) {
         }
         for word in &options.arguments {
             match word.to_ascii_lowercase().as_str() {
-                "indexes" | "+indexes" => is_listed = true,
-                "all" | "+all" => is_listed = true,
+                "indexes" | "+indexes" | "all" | "+all" => is_listed = true,
                 "-indexes" => is_listed = false,
                 "none" | "-all" => (is_listed, includes) = (false, None),
                 "execcgi" | "+execcgi" => {

@@ -55,7 +55,7 @@ fn handler(line: &Directive, is_of_ending: bool) -> Option<Handler> {
     let first = line.argument(0).to_ascii_lowercase();
     let names_ending = line.arguments.iter().any(|word| {
         let ending = word.trim_start_matches('.').to_ascii_lowercase();
-        matches!(ending.as_str(), "php" | "phtml" | "phar") || ending == "php5" || ending == "php7"
+        matches!(ending.as_str(), "php" | "php5" | "php7" | "phtml" | "phar")
     });
     match line.name.to_ascii_lowercase().as_str() {
         "sethandler" => of(runs(&first)),
@@ -79,22 +79,26 @@ pub fn line_without_scripts<'d>(section: &'d Directive, php: Option<&Php<'_>>) -
 
 /// The route that refuses the scripts of an area.
 pub fn refused_scripts(area: &Area<'_>, line: &Directive) -> Section {
-    let mut route = Section::new("[[site.route]]");
-    route.note(line.to_string());
-    route.note("These scripts are not run. Apache sends their source; here they are refused.");
-    route.key("path", toml_string(&area.path));
-    route.key("pattern", toml_string(SCRIPTS));
-    route.key("respond", "{ status = 403 }");
-    route
+    refusal(line, |route| {
+        route.key("path", toml_string(&area.path));
+        route.key("pattern", toml_string(SCRIPTS));
+    })
 }
 
 /// The route that refuses the scripts of a part of an area.
 pub fn refused_scripts_of(keys: &Keys, area: &Area<'_>, line: &Directive) -> Section {
+    refusal(line, |route| {
+        keys.write(&area.path, route);
+        route.and_when(&format!("$path =~ '^{SCRIPTS}$'"));
+    })
+}
+
+/// The route that refuses the scripts which `add_paths` selects.
+fn refusal(line: &Directive, add_paths: impl FnOnce(&mut Section)) -> Section {
     let mut route = Section::new("[[site.route]]");
     route.note(line.to_string());
     route.note("These scripts are not run. Apache sends their source; here they are refused.");
-    keys.write(&area.path, &mut route);
-    route.and_when(&format!("$path =~ '^{SCRIPTS}$'"));
+    add_paths(&mut route);
     route.key("respond", "{ status = 403 }");
     route
 }

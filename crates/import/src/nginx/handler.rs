@@ -246,11 +246,16 @@ pub fn slash_redirect(how: &Match, location: &Directive, others: &[Match]) -> Op
     if !passes || others.iter().any(is_taken) {
         return None;
     }
+    Some(redirect_to_slash(location, "path", bare, path))
+}
+
+/// The redirect from the path of a location without its slash to the one with it. `kind` names these paths.
+fn redirect_to_slash(location: &Directive, kind: &str, bare: &str, path: &str) -> Section {
     let mut route = Section::new("[[site.route]]");
-    route.note(format!("{location} sends clients from the path without its slash to the one with it."));
+    route.note(format!("{location} sends clients from the {kind} without its slash to the one with it."));
     route.key("path", toml_string(bare));
     route.key("redirect", format!("{{ to = {}, status = 301 }}", toml_string(path)));
-    Some(route)
+    route
 }
 
 /// Whether a location refuses some clients.
@@ -391,11 +396,7 @@ fn bare_directory(how: &Match, of_alias: Option<&Match>, location: &Directive) -
     {
         return None;
     }
-    let mut route = Section::new("[[site.route]]");
-    route.note(format!("{location} sends clients from the directory without its slash to the one with it."));
-    route.key("path", toml_string(path));
-    route.key("redirect", format!("{{ to = {}, status = 301 }}", toml_string(below)));
-    Some(route)
+    Some(redirect_to_slash(location, "directory", path, below))
 }
 
 /// Whether a directive is a `limit_except` that refuses all other methods.

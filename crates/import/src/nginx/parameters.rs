@@ -72,26 +72,19 @@ fn is_of_request(name: &str) -> bool {
 /// only script that answers.
 fn script_file(directive: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     let root = scope.one("root").map(|root| root.argument(0).trim_end_matches('/'));
-    let text = directive.argument(1).replace("${", "$").replace('}', "");
-    let last = scope.all(&directive.name).into_iter().rfind(|one| one.argument(0) == "SCRIPT_FILENAME");
-    if last.is_some_and(|last| last != directive) {
+    let Some((_, mut file)) = last_script_file(scope).filter(|(last, _)| *last == directive) else {
         return account.unneeded(directive, table, "a later line replaces it");
-    }
-    if text == "$request_filename" {
-        return account.unneeded(directive, table, "the server sets this variable");
-    }
-    let mut file = text.clone();
+    };
     if let Some(root) = root {
         file = file.replace("$document_root", root).replace("$realpath_root", root);
     }
     let of_path = ["$fastcgi_script_name", "$document_uri", "$uri"];
+    let is_root = |directory: &str| {
+        ["$document_root", "$realpath_root"].iter().any(|name| directory.starts_with(name))
+            || Some(directory.trim_end_matches('/')) == root
+    };
     match of_path.iter().find_map(|name| file.strip_suffix(name)) {
-        Some(directory)
-            if directory.starts_with("$document_root") || directory.starts_with("$realpath_root") =>
-        {
-            account.unneeded(directive, table, "the server sets this variable");
-        }
-        Some(directory) if Some(directory.trim_end_matches('/')) == root => {
+        directory if file == "$request_filename" || directory.is_some_and(is_root) => {
             account.unneeded(directive, table, "the server sets this variable");
         }
         Some(directory) if directory.starts_with('/') && !directory.contains('$') => {
@@ -109,14 +102,18 @@ fn script_file(directive: &Directive, scope: &Scope<'_>, table: &mut Section, ac
 
 /// The path of the script that nginx runs for all paths of a location, if it is below the root.
 pub fn only_script(scope: &Scope<'_>) -> Option<String> {
-    let of_files = |one: &&Directive| one.argument(0) == "SCRIPT_FILENAME";
-    let set = scope.all("fastcgi_param").into_iter().rfind(of_files)?;
-    let file = set.argument(1).replace("${", "$").replace('}', "");
+    let (_, file) = last_script_file(scope)?;
     let root = scope.one("root")?.argument(0).trim_end_matches('/').to_string();
     let path = ["$document_root", "$realpath_root", root.as_str()]
         .iter()
         .find_map(|begin| file.strip_prefix(begin))?;
     (path.starts_with('/') && path.ends_with(".php") && !path.contains('$')).then(|| path.to_string())
+}
+
+/// The `fastcgi_param SCRIPT_FILENAME` that counts, which is the last, and its value without braces.
+fn last_script_file<'d>(scope: &Scope<'d>) -> Option<(&'d Directive, String)> {
+    let last = scope.all("fastcgi_param").into_iter().rfind(|one| one.argument(0) == "SCRIPT_FILENAME")?;
+    Some((last, last.argument(1).replace("${", "$").replace('}', "")))
 }
 
 #[cfg(test)]
