@@ -63,10 +63,12 @@ targets! {
     response_head = "../../http/fuzz/fuzz_targets/response_head.rs";
     target = "../../http/fuzz/fuzz_targets/target.rs";
     trace_context = "../../http/fuzz/fuzz_targets/trace_context.rs";
-    "import":
-    apache = "../../import/fuzz/fuzz_targets/apache.rs";
-    caddy = "../../import/fuzz/fuzz_targets/caddy.rs";
-    nginx = "../../import/fuzz/fuzz_targets/nginx.rs";
+    "import-apache":
+    apache = "../../import-apache/fuzz/fuzz_targets/apache.rs";
+    "import-caddy":
+    caddy = "../../import-caddy/fuzz/fuzz_targets/caddy.rs";
+    "import-nginx":
+    nginx = "../../import-nginx/fuzz/fuzz_targets/nginx.rs";
     "includes":
     expression = "../../includes/fuzz/fuzz_targets/expression.rs";
     page = "../../includes/fuzz/fuzz_targets/page.rs";

@@ -9,7 +9,6 @@
 //! | [`files`] | the files of a configuration |
 //! | [`networks`] | networks of rules on clients |
 //! | [`output`] | the sections of the TOML that the importers produce |
-//! | [`readers`] | from files to directives, for each server |
 //! | [`toml_text`] | values of TOML as text |
 
 pub mod account;
@@ -18,7 +17,6 @@ pub mod expression;
 pub mod files;
 pub mod networks;
 pub mod output;
-pub mod readers;
 pub mod toml_text;
 
 /// The result of an import.

@@ -4,7 +4,10 @@
 use super::print::print;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
-use touchstone_import::{Imported, apache, caddy, nginx};
+use touchstone_import_apache as apache;
+use touchstone_import_base::Imported;
+use touchstone_import_caddy as caddy;
+use touchstone_import_nginx as nginx;
 use touchstone_lab::capability::OWN_REQUESTS;
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;

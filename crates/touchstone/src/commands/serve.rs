@@ -8,7 +8,7 @@ use touchstone_config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, ListenAddress, LogDestination,
     accelerate, parse, quick, unreached_routes,
 };
-use touchstone_import::toml_text::toml_string;
+use touchstone_import_base::toml_text::toml_string;
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_lifecycle::inherited::Inheritance;
 use touchstone_server::Server;

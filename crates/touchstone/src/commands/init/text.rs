@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Answers, Kind, Tls};
-use touchstone_import::toml_text::{toml_string, toml_strings};
+use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
 const BEGINNING: &str = "\
 # The configuration of Touchstone. Every key: touchstone check --explain

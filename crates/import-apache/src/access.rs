@@ -1,0 +1,585 @@
+//! `Require`, `Order`, `Allow`, `Deny` and `Auth...`: which clients are allowed.
+
+use super::area::{Area, is};
+use super::environment::Environment;
+use super::oidc;
+use touchstone_import_base::account::Account;
+use touchstone_import_base::directive::Directive;
+use touchstone_import_base::networks::{EVERYONE, covers, full};
+use touchstone_import_base::output::Section;
+use touchstone_import_base::toml_text::{toml_string, toml_strings};
+
+/// Which clients are allowed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// All clients are refused.
+    pub is_shut: bool,
+    allow: Vec<String>,
+    deny: Vec<String>,
+    needs_user: bool,
+    /// A network of `allow` or a user is enough.
+    any: bool,
+    /// All clients are admitted, whatever the others of `<RequireAny>` state.
+    is_open: bool,
+    /// Claims of an OpenID provider that a user must have.
+    claims: Vec<String>,
+    /// Variables of the environment that requests must have.
+    needed: Vec<String>,
+    /// Variables of the environment that requests must not have.
+    refused: Vec<String>,
+    /// What the fields above cannot express: until it is added by hand, too many or too few clients are
+    /// allowed.
+    problems: Vec<(usize, String)>,
+}
+
+/// The access directives that apply. Two modules of Apache keep them, and each uses the last section with any
+/// of its own: `Require` and its groups, and `Order`, `Allow`, `Deny` and `Satisfy`.
+struct AccessDirectives<'d> {
+    requires: Vec<&'d Directive>,
+    hosts: Vec<&'d Directive>,
+}
+
+impl<'d> AccessDirectives<'d> {
+    fn of(area: &Area<'d>) -> AccessDirectives<'d> {
+        let last = |names: &[&str]| {
+            let named_in = |section: &&'d Directive| -> Vec<&'d Directive> {
+                section.inside().iter().filter(|one| names.iter().any(|name| is(one, name))).collect()
+            };
+            area.sections.iter().rev().map(named_in).find(|found| !found.is_empty()).unwrap_or_default()
+        };
+        AccessDirectives {
+            requires: last(&["require", "requireall", "requireany", "requirenone"]),
+            hosts: last(&["order", "allow", "deny", "satisfy"]),
+        }
+    }
+
+    /// All of them, in the order in which problems name them.
+    fn lines(&self) -> Vec<&'d Directive> {
+        self.requires.iter().chain(&self.hosts).copied().collect()
+    }
+
+    /// Which clients they admit.
+    fn access(&self) -> Access {
+        let users = decide(&self.requires, false);
+        let mut hosts = of_hosts(&self.hosts);
+        hosts.problems.iter_mut().for_each(|(index, _)| *index += self.requires.len());
+        let satisfy = self.hosts.iter().rposition(|one| is(one, "satisfy"));
+        match satisfy.filter(|at| self.hosts[*at].argument(0).eq_ignore_ascii_case("any")) {
+            Some(at) => either(hosts, users, !self.requires.is_empty(), self.requires.len() + at),
+            None => users.and(hosts),
+        }
+    }
+}
+
+/// The conditions under which requests are refused because of variables of the environment, with the
+/// directives that set these.
+pub fn refusals<'d>(area: &Area<'_>, environment: &Environment<'d>) -> Vec<(String, Vec<&'d Directive>)> {
+    let access = AccessDirectives::of(area).access();
+    let refused = access.refused.iter().map(|name| environment.condition(name));
+    let needed = access.needed.iter().map(|name| {
+        environment.condition(name).map(|(condition, from)| (format!("not ({condition})"), from))
+    });
+    refused.chain(needed).filter_map(Result::ok).collect()
+}
+
+/// Writes which clients are allowed; returns whether all are refused. The routes of [`refusals`] must be
+/// before it.
+pub fn write(
+    area: &Area<'_>,
+    environment: &Environment<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) -> bool {
+    let deciding = AccessDirectives::of(area);
+    let (directives, mut access) = (deciding.lines(), deciding.access());
+    for name in access.needed.iter().chain(&access.refused) {
+        if let Err(advice) = environment.condition(name) {
+            access.problems.push((directives.len().saturating_sub(1), format!("{advice}: {OPEN}")));
+        }
+    }
+    for (index, directive) in directives.iter().enumerate() {
+        match access.problems.iter().find(|(at, _)| *at == index) {
+            Some((_, advice)) => account.problem(directive, route, advice),
+            None => account.translated(directive, route),
+        }
+    }
+    if access.is_shut {
+        route.key("respond", "{ status = 403 }");
+        return true;
+    }
+    if access.any {
+        route.key("satisfy", toml_string("any"));
+    }
+    if !access.allow.is_empty() {
+        route.key("allow", toml_strings(&access.allow));
+    }
+    if !access.deny.is_empty() {
+        route.key("deny", toml_strings(&access.deny));
+    }
+    if access.needs_user {
+        users(area, &access.claims, route, account);
+    }
+    false
+}
+
+/// Writes how users are known: by a password, or by a login at a provider.
+fn users(area: &Area<'_>, claims: &[String], route: &mut Section, account: &mut Account) {
+    let kind = area.one("AuthType");
+    let is_login = |kind: &&Directive| {
+        matches!(kind.argument(0).to_ascii_lowercase().as_str(), "openid-connect" | "auth-openidc")
+    };
+    if let Some(kind) = kind.filter(is_login) {
+        match oidc::login(area, claims, "[site.route.login]", route, account) {
+            Ok(()) => account.translated(kind, route),
+            Err(advice) => {
+                account.problem(kind, route, &advice);
+                route.key("respond", "{ status = 403 }");
+            }
+        }
+        return;
+    }
+    let file = area.one("AuthUserFile");
+    let realm = area.one("AuthName");
+    for directive in [kind, file, realm].into_iter().flatten() {
+        account.translated(directive, route);
+    }
+    let realm = realm.map_or("Restricted", |realm| realm.argument(0));
+    match (kind.map(|kind| kind.argument(0).to_ascii_lowercase()).as_deref(), file) {
+        (Some("basic") | None, Some(file)) => {
+            let (file, realm) = (toml_string(file.argument(0)), toml_string(realm));
+            route.key("basic_authentication", format!("{{ file = {file}, realm = {realm} }}"));
+        }
+        _ => {
+            let directive = kind.or(file).or(AccessDirectives::of(area).lines().first().copied());
+            let advice = "users come from a file of Basic authentication (docs/access.md); until one is \
+                          named, all are refused";
+            if let Some(directive) = directive {
+                account.problem(directive, route, advice);
+            }
+            route.key("respond", "{ status = 403 }");
+        }
+    }
+}
+
+/// The meaning of `Require` and its groups; with `all_are_asked` all must hold, as in `<RequireAll>`.
+fn decide(directives: &[&Directive], all_are_asked: bool) -> Access {
+    let mut children = Vec::new();
+    for (index, directive) in directives.iter().enumerate() {
+        let inside: Vec<&Directive> = directive.inside().iter().collect();
+        let mut child = match directive.name.to_ascii_lowercase().as_str() {
+            "requireall" => decide(&inside, true),
+            "requireany" => decide(&inside, false),
+            "requirenone" => none_of(&decide(&inside, true)),
+            "require" => require(directive),
+            _ => Access::default().with_problem(OPEN),
+        };
+        child.problems.iter_mut().for_each(|(at, _)| *at = index);
+        children.push((index, child));
+    }
+    match all_are_asked {
+        true => children.into_iter().fold(Access::default(), |sum, (_, child)| sum.and(child)),
+        false => any_of(children),
+    }
+}
+
+/// `<RequireNone>`: clients for which none of this holds.
+fn none_of(inner: &Access) -> Access {
+    let mut none = Access { refused: inner.needed.clone(), deny: inner.allow.clone(), ..Access::default() };
+    if inner.needs_user || !inner.refused.is_empty() || !inner.problems.is_empty() || inner.is_shut {
+        none = none.with_problem(OPEN);
+    }
+    none
+}
+
+/// `<RequireAny>`, and several `Require` of a section: one is enough.
+fn any_of(children: Vec<(usize, Access)>) -> Access {
+    let last = children.len().saturating_sub(1);
+    let mut sum = Access { is_shut: !children.is_empty(), ..Access::default() };
+    let (mut networks, mut users, mut both, mut variables) = (false, false, false, 0);
+    for (_, child) in children {
+        sum.is_shut &= child.is_shut;
+        sum.problems.extend(child.problems);
+        // A group without a condition of its own only refuses.
+        sum.refused.extend(child.refused);
+        sum.deny.extend(child.deny);
+        if child.is_shut {
+            continue;
+        }
+        sum.is_open |= child.is_open;
+        variables += child.needed.len();
+        networks |= !child.allow.is_empty() && (child.any || !child.needs_user);
+        users |= child.needs_user && (child.any || child.allow.is_empty());
+        both |= !child.any && child.needs_user && !child.allow.is_empty();
+        sum.allow.extend(child.allow);
+        sum.needs_user |= child.needs_user;
+        sum.claims.extend(child.claims);
+        sum.needed.extend(child.needed);
+    }
+    if sum.is_open {
+        let Access { deny, refused, problems, .. } = sum;
+        return Access { deny, refused, problems, is_open: true, ..Access::default() };
+    }
+    sum.any = networks && users && !both;
+    if both && (networks || users) {
+        sum.problems.push((last, BOTH.to_string()));
+    }
+    let is_mixed = variables > 1 || !sum.allow.is_empty() || sum.needs_user;
+    if variables > 0 && is_mixed {
+        sum.needed.clear();
+        sum.problems.push((last, OPEN.to_string()));
+    }
+    sum
+}
+
+const BOTH: &str = "the network and the password are both required here: write a route for each way";
+
+/// The meaning of `Order`, `Allow` and `Deny`. Without `Order`, `Deny` is looked at first.
+fn of_hosts(directives: &[&Directive]) -> Access {
+    let mut access = Access::default();
+    let order = directives.iter().rfind(|one| is(one, "order"));
+    let denies_first = order.is_none_or(|order| order.argument(0).to_ascii_lowercase().starts_with("deny"));
+    let (mut allows_all, mut denies_all, mut allows) = (false, false, false);
+    let mut named = Vec::new();
+    for (index, directive) in directives.iter().enumerate() {
+        let is_allow = is(directive, "allow");
+        if !is_allow && !is(directive, "deny") {
+            continue;
+        }
+        allows |= is_allow;
+        for word in directive.arguments.get(1..).unwrap_or_default() {
+            let lower = word.to_ascii_lowercase();
+            let network = full(&lower);
+            match (lower.as_str(), word.strip_prefix("env="), network) {
+                ("all", _, _) if is_allow => allows_all = true,
+                ("all", _, _) => denies_all = true,
+                (_, Some(name), _) if is_allow => access.needed.push(name.to_string()),
+                (_, Some(name), _) => access.refused.push(name.to_string()),
+                ("localhost", _, _) => {
+                    let list = if is_allow { &mut access.allow } else { &mut access.deny };
+                    list.extend(["127.0.0.0/8", "::1"].map(String::from));
+                }
+                (_, _, Some(network)) if is_allow => access.allow.push(network),
+                (_, _, Some(network)) => access.deny.push(network),
+                (_, _, None) if is_allow => named.push(index),
+                (_, _, None) => access.problems.push((index, OPEN.to_string())),
+            }
+        }
+    }
+    for index in named {
+        access.problems.push((index, "clients have addresses here, and no names".to_string()));
+    }
+    if denies_first {
+        // Clients that no rule names are admitted, and 'Allow' counts before 'Deny'.
+        let names_one = !access.allow.is_empty() || !access.needed.is_empty();
+        access.is_shut = denies_all && !allows_all && !names_one;
+        if allows_all || !denies_all && access.deny.is_empty() && access.refused.is_empty() {
+            access = Access { problems: access.problems, ..Access::default() };
+        } else if !denies_all && !access.deny.is_empty() && !access.allow.is_empty() {
+            access.allow.extend(EVERYONE.map(str::to_string));
+        }
+    } else {
+        // Clients that no rule names are refused, and 'Deny' counts before 'Allow'.
+        let deny = access.deny.clone();
+        access.allow.retain(|network| !deny.iter().any(|outer| covers(outer, network)));
+        let names_one = !access.allow.is_empty() || !access.needed.is_empty();
+        access.is_shut = denies_all || !allows_all && !names_one && (order.is_some() || allows);
+        if allows_all {
+            access.allow.clear();
+            access.needed.clear();
+        }
+    }
+    access
+}
+
+/// `Satisfy Any`: an admitted address or a known user is enough. `has_require`: there are rules on users.
+fn either(hosts: Access, users: Access, has_require: bool, index: usize) -> Access {
+    if !has_require || users.is_shut {
+        return hosts;
+    }
+    if hosts.is_shut {
+        return users;
+    }
+    let everyone = || EVERYONE.map(str::to_string).to_vec();
+    let hosts_name_all = hosts.allow.is_empty() && hosts.needed.is_empty();
+    let is_simple = hosts.needed.is_empty()
+        && hosts.refused.is_empty()
+        && users.needed.is_empty()
+        && users.refused.is_empty()
+        && users.deny.is_empty()
+        && !(users.needs_user && !users.allow.is_empty() && !users.any);
+    let users_name_all = !users.needs_user && users.allow.is_empty();
+    match () {
+        () if hosts_name_all && hosts.deny.is_empty() && hosts.refused.is_empty() => Access::default(),
+        () if !is_simple => {
+            let mut both = users.and(hosts);
+            both.problems.push((index, BOTH.to_string()));
+            both
+        }
+        () if users_name_all => Access { problems: users.problems, ..Access::default() },
+        () => Access {
+            allow: if hosts.allow.is_empty() {
+                everyone()
+            } else {
+                [hosts.allow, users.allow.clone()].concat()
+            },
+            deny: hosts.deny,
+            any: users.needs_user,
+            problems: [hosts.problems, users.problems.clone()].concat(),
+            ..users
+        },
+    }
+}
+
+const OPEN: &str = "what it forbids is allowed until you write 'allow', 'deny' or 'basic_authentication'";
+
+impl Access {
+    fn with_problem(mut self, advice: &str) -> Access {
+        self.problems.push((0, advice.to_string()));
+        self
+    }
+
+    /// Both must hold.
+    fn and(mut self, other: Access) -> Access {
+        let restricts = |one: &Access| one.needs_user || !one.allow.is_empty() || !one.deny.is_empty();
+        let is_lost = self.any && restricts(&other) || other.any && restricts(&self);
+        if is_lost {
+            let index = other.problems.first().map_or(0, |(index, _)| *index);
+            self.problems.push((index, BOTH.to_string()));
+        }
+        self.any = (self.any || other.any) && !is_lost;
+        self.is_shut |= other.is_shut;
+        self.is_open &= other.is_open;
+        self.needs_user |= other.needs_user;
+        self.allow = match (self.allow.is_empty(), other.allow.is_empty()) {
+            (false, false) => {
+                let shared = intersection(&self.allow, &other.allow);
+                self.is_shut |= shared.is_empty();
+                shared
+            }
+            _ => [self.allow, other.allow].concat(),
+        };
+        self.deny.extend(other.deny);
+        self.claims.extend(other.claims);
+        self.needed.extend(other.needed);
+        self.refused.extend(other.refused);
+        self.problems.extend(other.problems);
+        self
+    }
+}
+
+/// The networks whose clients are in both lists.
+fn intersection(one: &[String], other: &[String]) -> Vec<String> {
+    let within = |list: &[String], outer: &[String]| -> Vec<String> {
+        let is_in = |network: &&String| outer.iter().any(|outer| covers(outer, network));
+        list.iter().filter(is_in).cloned().collect()
+    };
+    let mut shared = within(one, other);
+    for network in within(other, one) {
+        if !shared.contains(&network) {
+            shared.push(network);
+        }
+    }
+    shared
+}
+
+/// One `Require`.
+fn require(directive: &Directive) -> Access {
+    let mut access = Access::default();
+    let words: Vec<String> = directive.arguments.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let networks =
+        |networks: &[&str]| -> Option<Vec<String>> { networks.iter().map(|one| full(one)).collect() };
+    match words.as_slice() {
+        ["all", "granted"] => access.is_open = true,
+        ["all", "denied"] => access.is_shut = true,
+        ["ip", list @ ..] => match networks(list) {
+            Some(list) => access.allow = list,
+            None => return access.with_problem(OPEN),
+        },
+        ["not", "ip", list @ ..] => match networks(list) {
+            Some(list) => access.deny = list,
+            None => return access.with_problem(OPEN),
+        },
+        ["local"] => access.allow.extend(["127.0.0.0/8", "::1"].map(String::from)),
+        ["host", names @ ..] if !names.is_empty() && names.iter().all(|name| *name == "localhost") => {
+            access.allow.extend(["127.0.0.0/8", "::1"].map(String::from));
+        }
+        ["valid-user"] => access.needs_user = true,
+        // The names of variables and claims keep their case.
+        ["env", ..] => access.needed.extend(directive.arguments.get(1..).unwrap_or_default().iter().cloned()),
+        ["not", "env", ..] => {
+            access.refused.extend(directive.arguments.get(2..).unwrap_or_default().iter().cloned());
+        }
+        ["claim", ..] => {
+            access.needs_user = true;
+            for claim in directive.arguments.get(1..).unwrap_or_default() {
+                match claim.split_once(':') {
+                    Some((name, value)) if !name.contains('~') => {
+                        access.claims.push(format!("{name}={value}"))
+                    }
+                    _ => {
+                        let advice =
+                            "a claim has a fixed value: without it all users of the provider are allowed";
+                        access.problems.push((0, advice.to_string()));
+                    }
+                }
+            }
+            if access.claims.len() > 1 {
+                let advice = "all claims are asked for here; for one of several, write a route for each";
+                access.problems.push((0, advice.to_string()));
+            }
+        }
+        ["user" | "group", ..] => {
+            access.needs_user = true;
+            let advice = "all users of the file are allowed; write those who may enter to a separate file";
+            access.problems.push((0, advice.to_string()));
+        }
+        _ => access.problems.push((0, OPEN.to_string())),
+    }
+    access
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn access(text: &str) -> Access {
+        let directives = parse("a.conf", text).unwrap();
+        let with_age = |old: bool| {
+            let names = ["order", "allow", "deny", "satisfy"];
+            directives.iter().filter(|one| names.iter().any(|name| is(one, name)) == old).collect()
+        };
+        AccessDirectives { requires: with_age(false), hosts: with_age(true) }.access()
+    }
+
+    #[test]
+    fn one_of_an_address_and_a_password() {
+        let old = "AuthType Basic\nRequire valid-user\n";
+        let old = old.trim_start_matches("AuthType Basic\n");
+        for (text, is_any, allow, needs_user, problems) in [
+            ("Require ip 10.0.0.0/8\nRequire valid-user".to_string(), true, &["10.0.0.0/8"][..], true, 0),
+            (
+                "<RequireAny>\nRequire local\nRequire valid-user\n</RequireAny>".to_string(),
+                true,
+                &["127.0.0.0/8", "::1"],
+                true,
+                0,
+            ),
+            (
+                "<RequireAll>\nRequire ip 10\nRequire valid-user\n</RequireAll>".to_string(),
+                false,
+                &["10.0.0.0/8"],
+                true,
+                0,
+            ),
+            ("Require all granted\nRequire valid-user".to_string(), false, &[], false, 0),
+            ("Require all denied\nRequire valid-user".to_string(), false, &[], true, 0),
+            // A group of both beside another way cannot be expressed.
+            (
+                "Require local\n<RequireAll>\nRequire ip 10\nRequire valid-user\n</RequireAll>".to_string(),
+                false,
+                &["127.0.0.0/8", "::1", "10.0.0.0/8"],
+                true,
+                1,
+            ),
+            (
+                "<RequireAll>\n<RequireAny>\nRequire ip 10\nRequire valid-user\n</RequireAny>\n\
+                Require not ip 10.1\n</RequireAll>"
+                    .to_string(),
+                false,
+                &["10.0.0.0/8"],
+                true,
+                1,
+            ),
+            (
+                format!("{old}Order deny,allow\nDeny from all\nAllow from 10.0.0.0/8\nSatisfy Any"),
+                true,
+                &["10.0.0.0/8"],
+                true,
+                0,
+            ),
+            (
+                format!("{old}Order deny,allow\nDeny from all\nAllow from 10.0.0.0/8"),
+                false,
+                &["10.0.0.0/8"],
+                true,
+                0,
+            ),
+            (format!("{old}Order deny,allow\nDeny from all\nSatisfy Any"), false, &[], true, 0),
+            (format!("{old}Order allow,deny\nAllow from all\nSatisfy Any"), false, &[], false, 0),
+            (format!("{old}Satisfy Any"), false, &[], false, 0),
+            (
+                format!("{old}Order allow,deny\nAllow from all\nDeny from 10.1\nSatisfy Any"),
+                true,
+                &["0.0.0.0/0", "::/0", "unix:"],
+                true,
+                0,
+            ),
+            (format!("{old}Allow from env=Good\nDeny from all\nSatisfy any"), false, &[], true, 1),
+        ] {
+            let found = access(&text);
+            let got = (found.any, found.allow.clone(), found.needs_user, found.problems.len());
+            let allow = allow.iter().map(|one| (*one).to_string()).collect::<Vec<_>>();
+            assert_eq!(got, (is_any, allow, needs_user, problems), "{text}: {found:?}");
+            assert!(!found.is_shut, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_order_refuses() {
+        for (text, is_shut, allow, deny) in [
+            ("Order allow,deny\nDeny from 10.1", true, &[][..], &["10.1.0.0/16"][..]),
+            ("Order allow,deny\nAllow from 10.1.1.1\nDeny from 10.1", true, &[], &["10.1.0.0/16"]),
+            ("Order allow,deny\nAllow from 10\nDeny from 10.1", false, &["10.0.0.0/8"], &["10.1.0.0/16"]),
+            ("Order deny,allow\nDeny from all\nAllow from localhost", false, &["127.0.0.0/8", "::1"], &[]),
+            ("Order deny,allow\nDeny from 10.0.0.0/255.0.0.0", false, &[], &["10.0.0.0/8"]),
+            ("Order deny,allow\nAllow from 10", false, &[], &[]),
+            ("Order deny,allow\nDeny from all\nAllow from example.org", true, &[], &[]),
+            ("Deny from all", true, &[], &[]),
+            ("Order allow,deny", true, &[], &[]),
+        ] {
+            let found = access(text);
+            assert_eq!(
+                (found.is_shut, &found.allow[..], &found.deny[..]),
+                (
+                    is_shut,
+                    &allow.iter().map(|one| (*one).to_string()).collect::<Vec<_>>()[..],
+                    &deny.iter().map(|one| (*one).to_string()).collect::<Vec<_>>()[..]
+                ),
+                "{text}"
+            );
+        }
+        // Each module has its own rules: the password stays.
+        let both = access("Require valid-user\nOrder allow,deny\nAllow from all");
+        assert!(both.needs_user && !both.any && both.allow.is_empty());
+        let both = access("<RequireAll>\nRequire ip 10\nRequire ip 10.1 11\n</RequireAll>");
+        assert_eq!(both.allow, ["10.1.0.0/16"]);
+        assert!(access("<RequireAll>\nRequire ip 10\nRequire ip 11\n</RequireAll>").is_shut);
+    }
+
+    #[test]
+    fn who_is_let_in() {
+        assert!(access("Require all denied").is_shut && !access("Require all granted").is_shut);
+        assert_eq!(access("Require ip 10.1 192.0.2.1").allow, ["10.1.0.0/16", "192.0.2.1"]);
+        assert!(access("Order deny,allow\nDeny from all").is_shut);
+        assert!(access("Order allow,deny\nAllow from all\nDeny from 192.0.2.1").deny == ["192.0.2.1"]);
+        let some = access("Order deny,allow\nDeny from all\nAllow from 10.0.0.0/8");
+        assert!(!some.is_shut && some.allow == ["10.0.0.0/8"]);
+        let both = access("<RequireAll>\nRequire valid-user\nRequire ip 10.0.0.0/8\n</RequireAll>");
+        assert!(both.needs_user && both.allow == ["10.0.0.0/8"] && both.problems.is_empty());
+        assert_eq!(access("Require expr x").problems.len(), 1);
+        assert!(!access("Allow from all").is_shut && access("Deny from all").is_shut);
+        assert!(access("Allow from all\nRequire all granted").problems.is_empty());
+        let bad = access("Order allow,deny\nAllow from all\nDeny from env=Bad");
+        assert!(bad.refused == ["Bad"] && bad.needed.is_empty() && bad.problems.is_empty());
+        let none = access(
+            "<RequireAll>\nRequire all granted\nRequire not env Bad\n<RequireNone>\nRequire env Worse\n\
+             Require ip 10.0.0.0/8\n</RequireNone>\n</RequireAll>",
+        );
+        assert!(none.refused == ["Bad", "Worse"] && none.deny == ["10.0.0.0/8"], "{none:?}");
+        assert_eq!(access("Require env Good").needed, ["Good"]);
+        assert_eq!(access("Require env Good\nRequire ip 10.0.0.1").problems.len(), 1);
+        assert_eq!(access("Require claim groups:a").claims, ["groups=a"]);
+    }
+}

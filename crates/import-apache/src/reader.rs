@@ -1,0 +1,415 @@
+//! From files of Apache to directives: lines, quotes, sections, `Include`, `Define`, `IfModule`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use touchstone_import_base::directive::{Directive, Form, Place};
+use touchstone_import_base::files::{Counts, DEPTH, matching};
+
+/// The maximum number of directories that are searched for `.htaccess`.
+const DIRECTORIES: usize = 20_000;
+/// The names of main configuration files in a directory.
+const MAIN_FILES: [&str; 4] = ["apache2.conf", "httpd.conf", "conf/httpd.conf", "etc/apache2/apache2.conf"];
+
+/// Reads a file and what it includes, or a directory: a configuration directory, or a document root with
+/// `.htaccess` files. The `.htaccess` files become `<Directory>` sections.
+///
+/// # Errors
+/// What is wrong, with its place: a file that cannot be read, a section without an end, or a limit exceeded.
+pub fn read(path: &Path) -> Result<Vec<Directive>, String> {
+    if !path.is_dir() {
+        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut reader = Reader::new(Some(directory));
+        let mut directives = reader.file(path, 0)?;
+        let roots = roots(&directives);
+        for root in roots {
+            directives.extend(reader.overrides(&root)?);
+        }
+        return Ok(directives);
+    }
+    if let Some(main) = MAIN_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file()) {
+        return read(&main);
+    }
+    let mut reader = Reader::new(Some(path.to_path_buf()));
+    let place = Place::new(path.display().to_string().into(), 0);
+    let mut directives = vec![Directive {
+        name: "DocumentRoot".to_string(),
+        arguments: vec![path.display().to_string()],
+        block: None,
+        place,
+        form: Form::Apache,
+    }];
+    let found = reader.overrides(path)?;
+    if found.is_empty() {
+        return Err(format!(
+            "{}: neither a configuration ({}) nor a .htaccess is in it",
+            path.display(),
+            MAIN_FILES.join(", ")
+        ));
+    }
+    directives.extend(found);
+    Ok(directives)
+}
+
+/// Reads a text. Files that it includes are not read: their `Include` directives are kept.
+///
+/// # Errors
+/// As for [`read`].
+pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
+    Reader::new(None).text(name, text, 0)
+}
+
+/// The directories whose `.htaccess` files apply.
+fn roots(directives: &[Directive]) -> Vec<PathBuf> {
+    let mut roots = Vec::new();
+    for directive in directives {
+        match directive.name.to_ascii_lowercase().as_str() {
+            "documentroot" => roots.push(PathBuf::from(directive.argument(0))),
+            "alias" => roots.push(PathBuf::from(directive.argument(1))),
+            "virtualhost" => roots.extend(self::roots(directive.inside())),
+            _ => {}
+        }
+    }
+    roots.sort();
+    roots.dedup();
+    // A directory inside another is searched with it.
+    let all = roots.clone();
+    roots.retain(|root| !all.iter().any(|other| other != root && root.starts_with(other)));
+    roots
+}
+
+struct Reader {
+    /// The base of relative names: `ServerRoot`, or the directory of the first file.
+    directory: Option<PathBuf>,
+    variables: BTreeMap<String, String>,
+    counts: Counts,
+}
+
+impl Reader {
+    fn new(directory: Option<PathBuf>) -> Reader {
+        Reader { directory, variables: BTreeMap::new(), counts: Counts::default() }
+    }
+
+    fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
+        let text = self.counts.read_text(path, "included")?;
+        self.text(&path.display().to_string(), &text, depth)
+    }
+
+    fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
+        let file: Rc<str> = name.into();
+        let mut lines = lines(text).peekable();
+        self.block(&file, &mut lines, depth, None)
+    }
+
+    /// Reads lines up to the end of the file, or of the section with this name.
+    fn block(
+        &mut self,
+        file: &Rc<str>,
+        lines: &mut dyn Iterator<Item = (usize, String)>,
+        depth: usize,
+        section: Option<&str>,
+    ) -> Result<Vec<Directive>, String> {
+        if depth > DEPTH {
+            return Err(format!("{file}: sections and included files are nested more than {DEPTH} deep"));
+        }
+        let mut directives = Vec::new();
+        while let Some((number, line)) = lines.next() {
+            let place = Place::new(file.clone(), number);
+            self.counts.add_directives(1, &place)?;
+            if let Some(name) = line.strip_prefix("</") {
+                let name = name.trim_end_matches('>').trim();
+                match section {
+                    Some(open) if open.eq_ignore_ascii_case(name) => return Ok(directives),
+                    _ => return Err(format!("{place}: '</{name}>' without its '<{name}>'")),
+                }
+            }
+            if let Some(head) = line.strip_prefix('<') {
+                let head = head.trim_end().trim_end_matches('>');
+                let mut words = self.words(head, &place)?.into_iter();
+                let name = words.next().unwrap_or_default();
+                let arguments: Vec<String> = words.collect();
+                let inside = self.block(file, lines, depth + 1, Some(&name))?;
+                match self.is_open(&name, &arguments) {
+                    Some(true) => directives.extend(inside),
+                    Some(false) => {}
+                    None => directives.push(Directive {
+                        name,
+                        arguments,
+                        block: Some(inside),
+                        place,
+                        form: Form::Apache,
+                    }),
+                }
+                continue;
+            }
+            let mut words = self.words(&line, &place)?.into_iter();
+            let name = words.next().unwrap_or_default();
+            let arguments: Vec<String> = words.collect();
+            let directive = Directive { name, arguments, block: None, place, form: Form::Apache };
+            self.put(directive, depth, &mut directives)?;
+        }
+        match section {
+            Some(name) => Err(format!("{file}: the file ends in a section: '</{name}>' is missing")),
+            None => Ok(directives),
+        }
+    }
+
+    fn put(
+        &mut self,
+        directive: Directive,
+        depth: usize,
+        directives: &mut Vec<Directive>,
+    ) -> Result<(), String> {
+        match directive.name.to_ascii_lowercase().as_str() {
+            "define" => {
+                self.variables.insert(directive.argument(0).to_string(), directive.argument(1).to_string());
+            }
+            "serverroot" if self.directory.is_some() => {
+                let root = PathBuf::from(directive.argument(0));
+                if root.is_dir() {
+                    self.directory = Some(root);
+                }
+                directives.push(directive);
+            }
+            "include" | "includeoptional" if self.directory.is_some() => {
+                let pattern = self.directory.clone().unwrap_or_default().join(directive.argument(0));
+                let files = included(&pattern);
+                if files.is_empty() && !directive.name.eq_ignore_ascii_case("includeoptional") {
+                    directives.push(directive);
+                    return Ok(());
+                }
+                for file in files {
+                    directives.extend(self.file(&file, depth + 1)?);
+                }
+            }
+            _ => directives.push(directive),
+        }
+        Ok(())
+    }
+
+    /// Whether a conditional section applies; `None`: the section is not a condition.
+    fn is_open(&self, name: &str, arguments: &[String]) -> Option<bool> {
+        let word = arguments.first().map_or("", String::as_str);
+        let (word, is_negated) = match word.strip_prefix('!') {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        match name.to_ascii_lowercase().as_str() {
+            // Each module is assumed to be loaded, except those that conflict with another.
+            "ifmodule" => Some(!is_negated),
+            "ifversion" => Some(is_of_version(arguments)),
+            "ifdefine" => Some(self.variables.contains_key(word) != is_negated),
+            "iffile" => Some(Path::new(word).exists() != is_negated),
+            _ => None,
+        }
+    }
+
+    fn words(&self, line: &str, place: &Place) -> Result<Vec<String>, String> {
+        let mut words = Vec::new();
+        let mut rest = line.trim();
+        while let Some(first) = rest.chars().next() {
+            let mut word = String::new();
+            if first == '"' || first == '\'' {
+                let mut characters = rest[1..].char_indices();
+                let mut end = None;
+                while let Some((at, character)) = characters.next() {
+                    match character {
+                        c if c == first => {
+                            end = Some(at + 2);
+                            break;
+                        }
+                        // A backslash escapes only a quote; other backslashes belong to expressions.
+                        '\\' if rest[at + 2..].starts_with(first) => {
+                            word.push(first);
+                            characters.next();
+                        }
+                        c => word.push(c),
+                    }
+                }
+                let end = end.ok_or_else(|| format!("{place}: the closing quote is missing"))?;
+                rest = rest[end..].trim_start();
+            } else {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                word.push_str(&rest[..end]);
+                rest = rest[end..].trim_start();
+            }
+            words.push(self.with_variables(&word));
+        }
+        Ok(words)
+    }
+
+    /// Replaces `${NAME}` by its `Define`; variables of the environment are kept.
+    fn with_variables(&self, word: &str) -> String {
+        let mut out = word.to_string();
+        if out.contains("${") {
+            for (name, value) in &self.variables {
+                out = out.replace(&format!("${{{name}}}"), value);
+            }
+            // The values that Debian's start script sets.
+            out = out
+                .replace("${APACHE_LOG_DIR}", "/var/log/apache2")
+                .replace("${APACHE_RUN_USER}", "www-data");
+            out = out.replace("${APACHE_RUN_GROUP}", "www-data");
+        }
+        out
+    }
+
+    /// Returns the `.htaccess` files in and below a directory as sections.
+    fn overrides(&mut self, root: &Path) -> Result<Vec<Directive>, String> {
+        let mut found = Vec::new();
+        let mut waiting = vec![root.to_path_buf()];
+        let mut seen = 0;
+        while let Some(directory) = waiting.pop() {
+            seen += 1;
+            if seen > DIRECTORIES {
+                return Err(format!(
+                    "{}: it contains more than {DIRECTORIES} directories; import a part of it",
+                    root.display()
+                ));
+            }
+            let file = directory.join(".htaccess");
+            if file.is_file() {
+                let inside = self.file(&file, 1)?;
+                found.push(Directive {
+                    name: "Directory".to_string(),
+                    arguments: vec![directory.display().to_string(), HTACCESS.to_string()],
+                    block: Some(inside),
+                    place: Place::new(file.display().to_string().into(), 0),
+                    form: Form::Apache,
+                });
+            }
+            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+            let mut below: Vec<PathBuf> = entries
+                .filter_map(Result::ok)
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path())
+                .collect();
+            below.sort();
+            waiting.extend(below.into_iter().rev());
+        }
+        Ok(found)
+    }
+}
+
+/// Marks a section that was made from a `.htaccess` file.
+pub const HTACCESS: &str = ".htaccess";
+
+/// Whether `<IfVersion [[!]OPERATOR] VERSION>` holds for Apache 2.4, whose last number is not known.
+fn is_of_version(arguments: &[String]) -> bool {
+    let (operator, version) = match arguments {
+        [version] => ("=", version.as_str()),
+        [operator, version, ..] => (operator.as_str(), version.as_str()),
+        [] => return true,
+    };
+    let (operator, is_negated) = match operator.strip_prefix('!') {
+        Some(operator) => (operator, true),
+        None => (operator, false),
+    };
+    let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).take(2).collect();
+    let order = [2, 4][..numbers.len().min(2)].cmp(&numbers[..]);
+    let holds = match operator {
+        "=" | "==" => order.is_eq(),
+        ">" => order.is_gt() || numbers.len() == 2 && version.split('.').count() == 2 && order.is_eq(),
+        ">=" => order.is_ge(),
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        // An expression.
+        _ => return true,
+    };
+    holds != is_negated
+}
+
+/// The files that an `Include` names: one file, the matches of a pattern, or all files of a directory.
+fn included(pattern: &Path) -> Vec<PathBuf> {
+    match pattern.is_dir() {
+        true => matching(&pattern.join("*")),
+        false => matching(pattern),
+    }
+}
+
+/// The lines without comments; a line that ends in a backslash continues on the next.
+fn lines(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
+    let mut numbered = text.lines().enumerate();
+    std::iter::from_fn(move || {
+        loop {
+            let (number, line) = numbered.next()?;
+            let mut whole = line.trim_end().to_string();
+            while whole.ends_with('\\') {
+                whole.pop();
+                match numbered.next() {
+                    Some((_, next)) => whole.push_str(next.trim_end()),
+                    None => break,
+                }
+            }
+            let whole = whole.trim().trim_start_matches('\u{feff}').to_string();
+            if !whole.is_empty() && !whole.starts_with('#') {
+                return Some((number + 1, whole));
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        all(&parse("a.conf", text).unwrap())
+    }
+
+    /// The directives and those in their blocks, in the order of the text.
+    fn all(directives: &[Directive]) -> Vec<String> {
+        directives
+            .iter()
+            .flat_map(|directive| std::iter::once(directive.to_string()).chain(all(directive.inside())))
+            .collect()
+    }
+
+    #[test]
+    fn versions() {
+        for (text, holds) in [
+            (">= 2.3", true),
+            ("< 2.3", false),
+            (">= 2.4", true),
+            ("< 2.4", false),
+            ("> 2.4", true),
+            ("!>= 2.4", false),
+            ("2.4", true),
+            ("2.2", false),
+            ("<= 2.2.99", false),
+            (">= 2.4.10", true),
+        ] {
+            let words: Vec<String> = text.split(' ').map(str::to_string).collect();
+            assert_eq!(is_of_version(&words), holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn sections_quotes_and_conditions() {
+        assert_eq!(
+            shown(
+                "Define where /srv\n<VirtualHost *:80>\n # no\n DocumentRoot \"${where}/a b\"\n \
+                 <IfModule mod_x.c>\n Header set \\\n A \"b \\\"c\\\"\"\n </IfModule>\n\
+                 <IfModule !mod_x.c>\n Never 1\n </IfModule>\n</VirtualHost>\n"
+            ),
+            [
+                "a.conf:2: <VirtualHost *:80>",
+                "a.conf:4: DocumentRoot \"/srv/a b\"",
+                "a.conf:6: Header set A \"b \\\"c\\\"\""
+            ]
+        );
+    }
+
+    #[test]
+    fn faults_have_their_place() {
+        for (text, message) in [
+            ("<Directory /a>\nX\n", "a.conf: the file ends in a section: '</Directory>'"),
+            ("</Directory>", "a.conf:1: '</Directory>' without"),
+            ("X \"a", "a.conf:1: the closing quote is missing"),
+        ] {
+            let error = parse("a.conf", text).unwrap_err();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}
