@@ -11,6 +11,7 @@ use super::variant::suffixes_of;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::files::is_file;
+use touchstone_import_base::expression;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
@@ -488,11 +489,11 @@ fn proxy(
 
 /// Whether a section for file names covers only names that are never served.
 pub fn is_of_hidden_names(section: &Directive) -> bool {
-    let name = section.arguments.last().map_or("", String::as_str);
-    let is_hidden = name.starts_with(".ht")
-        || name.starts_with("^\\.")
-        || name.starts_with("^(\\.")
-        || name.starts_with("^[.]");
+    let named = section.arguments.last().map_or("", String::as_str);
+    let is_hidden = match is(section, "Files") && section.arguments.len() == 1 {
+        true => named.starts_with('.'),
+        false => begins_with_dot(named),
+    };
     let inside = section.inside();
     is_hidden
         && inside.iter().all(|one| {
@@ -503,7 +504,7 @@ pub fn is_of_hidden_names(section: &Directive) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{seconds, text};
+    use super::{begins_with_dot, seconds, text};
 
     #[test]
     fn values_of_fields() {
@@ -516,6 +517,30 @@ mod tests {
         for (text, expected) in [
             ("access plus 1 month", Some(2_592_000)),
             ("access plus 1 day 2 hours", Some(93_600)),
+/// Whether each name that an expression matches begins with a dot: `^\.ht`, `^(\.env|\.git)`.
+fn begins_with_dot(expression: &str) -> bool {
+    let is_dot = |text: &str| {
+        let rest = text.strip_prefix("\\.").or(text.strip_prefix("[.]"));
+        rest.is_some_and(|rest| !rest.starts_with(['?', '*', '{']))
+    };
+    let is_hidden = |part: &&str| {
+        let Some(rest) = part.strip_prefix('^') else { return false };
+        let group = rest.strip_prefix('(').map(|inside| inside.strip_prefix("?:").unwrap_or(inside));
+        match group {
+            // The group must not be optional, and must not have others in it: `^(\.(a|b))` is not looked into.
+            Some(inside) if !inside.starts_with('?') => {
+                let Some((inside, after)) = inside.split_once(')') else { return false };
+                !inside.contains('(')
+                    && !after.starts_with(['?', '*', '{'])
+                    && expression::alternatives(inside).into_iter().all(is_dot)
+            }
+            Some(_) => false,
+            None => is_dot(rest),
+        }
+    };
+    expression::alternatives(expression).iter().all(is_hidden)
+}
+
             ("A60", Some(60)),
             ("modification plus 1 day", None),
         ] {
@@ -523,3 +548,23 @@ mod tests {
         }
     }
 }
+    #[test]
+    fn expressions_for_hidden_names() {
+        for hidden in ["^\\.ht", "^[.]", "^\\.env$|^\\.git", "^(\\.env|\\.git.*)$", "^(?:\\.a)"] {
+            assert!(begins_with_dot(hidden), "{hidden}");
+        }
+        for other in [
+            "^(\\.env|composer\\.json)$",
+            "^\\.|\\.bak$",
+            "^\\.?env",
+            "^[.]*env",
+            "^(\\.env)?x",
+            "^(\\.(a|b)|c)",
+            "\\.ht",
+            ".html$",
+            "^(?!\\.a)",
+        ] {
+            assert!(!begins_with_dot(other), "{other}");
+        }
+    }
+
