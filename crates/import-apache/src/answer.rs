@@ -6,6 +6,7 @@ use super::access;
 use super::area::{Area, is};
 use super::environment::Environment;
 use super::origin::{Backend, PathForOrigin, Reverse};
+use super::overrides::REFUSED;
 use super::rewrite::{self, Missing};
 use super::variant::suffixes_of;
 use touchstone_import_base::account::Account;
@@ -81,6 +82,9 @@ pub fn write(
         account.translated(programs, route);
         let directory = toml_string(programs.argument(1).trim_end_matches('/'));
         route.key("cgi", format!("{{ directory = {directory} }}"));
+    if !area.every(REFUSED).is_empty() {
+        return route.key("respond", "{ status = 500 }");
+    }
         return;
     }
     files(area, route, account);

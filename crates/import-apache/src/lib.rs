@@ -12,6 +12,7 @@
 //! | module | |
 //! |---|---|
 //! | `reader` | sections, `Include`, `Define`, `IfModule`, `.htaccess` |
+//! | `overrides` | the `.htaccess` files that apply, and which of their directives |
 //! | `area` | a part of the paths, and the sections that apply to it |
 //! | `variant` | parts of an area with other settings: files, expressions, conditions, methods |
 //! | `condition` | expressions of `<If>` as conditions |
@@ -38,6 +39,7 @@ mod handlers;
 mod host;
 mod oidc;
 mod origin;
+mod overrides;
 mod reader;
 mod rewrite;
 mod rewrite_map;

@@ -1,6 +1,6 @@
 //! From files of Apache to directives: lines, quotes, sections, `Include`, `Define`, `IfModule`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -22,7 +22,13 @@ pub fn read(path: &Path) -> Result<Vec<Directive>, String> {
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut reader = Reader::new(Some(directory));
         let mut directives = reader.file(path, 0)?;
+        reader.names = names_of_overrides(&directives);
         let roots = roots(&directives);
+        let above: BTreeSet<PathBuf> =
+            roots.iter().flat_map(|root| root.ancestors().skip(1)).map(Path::to_path_buf).collect();
+        for directory in above {
+            directives.extend(reader.override_in(&directory, &[HTACCESS, ABOVE])?);
+        }
         for root in roots {
             directives.extend(reader.overrides(&root)?);
         }
@@ -79,16 +85,33 @@ fn roots(directives: &[Directive]) -> Vec<PathBuf> {
     roots
 }
 
+/// The names of the files that `AccessFileName` sets.
+fn names_of_overrides(directives: &[Directive]) -> Vec<String> {
+    let mut names = Vec::new();
+    for directive in directives {
+        match directive.name.to_ascii_lowercase().as_str() {
+            "accessfilename" => names.extend(directive.arguments.iter().cloned()),
+            "virtualhost" => names.extend(
+                directive.inside().iter().flat_map(|inner| names_of_overrides(std::slice::from_ref(inner))),
+            ),
+            _ => {}
+        }
+    }
+    names
+}
+
 struct Reader {
     /// The base of relative names: `ServerRoot`, or the directory of the first file.
     directory: Option<PathBuf>,
     variables: BTreeMap<String, String>,
+    /// The names of the files with directives for their directories; empty: `.htaccess`.
+    names: Vec<String>,
     counts: Counts,
 }
 
 impl Reader {
     fn new(directory: Option<PathBuf>) -> Reader {
-        Reader { directory, variables: BTreeMap::new(), counts: Counts::default() }
+        Reader { directory, variables: BTreeMap::new(), names: Vec::new(), counts: Counts::default() }
     }
 
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
@@ -255,6 +278,26 @@ impl Reader {
         out
     }
 
+    /// Returns the `.htaccess` file of a directory as a section with these marks.
+    fn override_in(&mut self, directory: &Path, marks: &[&str]) -> Result<Option<Directive>, String> {
+        let own = || self.names.iter().map(String::as_str);
+        let default = self.names.is_empty().then_some(HTACCESS);
+        // Of several names the first that exists is used.
+        let Some(file) = own().chain(default).map(|name| directory.join(name)).find(|file| file.is_file())
+        else {
+            return Ok(None);
+        };
+        let inside = self.file(&file, 1)?;
+        let marks = marks.iter().map(|mark| (*mark).to_string());
+        Ok(Some(Directive {
+            name: "Directory".to_string(),
+            arguments: std::iter::once(directory.display().to_string()).chain(marks).collect(),
+            block: Some(inside),
+            place: Place::new(file.display().to_string().into(), 0),
+            form: Form::Apache,
+        }))
+    }
+
     /// Returns the `.htaccess` files in and below a directory as sections.
     fn overrides(&mut self, root: &Path) -> Result<Vec<Directive>, String> {
         let mut found = Vec::new();
@@ -268,17 +311,7 @@ impl Reader {
                     root.display()
                 ));
             }
-            let file = directory.join(".htaccess");
-            if file.is_file() {
-                let inside = self.file(&file, 1)?;
-                found.push(Directive {
-                    name: "Directory".to_string(),
-                    arguments: vec![directory.display().to_string(), HTACCESS.to_string()],
-                    block: Some(inside),
-                    place: Place::new(file.display().to_string().into(), 0),
-                    form: Form::Apache,
-                });
-            }
+            found.extend(self.override_in(&directory, &[HTACCESS])?);
             let Ok(entries) = std::fs::read_dir(&directory) else { continue };
             let mut below: Vec<PathBuf> = entries
                 .filter_map(Result::ok)
@@ -294,6 +327,8 @@ impl Reader {
 
 /// Marks a section that was made from a `.htaccess` file.
 pub const HTACCESS: &str = ".htaccess";
+/// Marks one of a directory above a document root.
+pub const ABOVE: &str = "above";
 
 /// Whether `<IfVersion [[!]OPERATOR] VERSION>` holds for Apache 2.4, whose last number is not known.
 fn is_of_version(arguments: &[String]) -> bool {

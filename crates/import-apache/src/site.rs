@@ -10,6 +10,7 @@ use super::guard::{guarded, proxies_of, restrict_origins};
 use super::handlers;
 use super::host::{Host, with_slash};
 use super::origin::{Backend, Reverse, backends, covering};
+use super::overrides::REFUSED;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
 use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants, wider};
@@ -40,7 +41,8 @@ pub fn fill<'d>(
     let of_root = root.iter().map(|root| mount("/", root.argument(0)));
     let of_alias = |alias: &&Directive| mount(alias.argument(0), alias.argument(1));
     let mounts: Vec<Mount> = of_root.chain(aliases.iter().chain(&programs).map(of_alias)).collect();
-    let scope = sections_in_force(host, whole, section, account);
+    let mut scope = host.sections();
+    scope.push(whole);
     let backends = backends(host, section, account);
     let reverse = Reverse::of(host, &backends, section, account);
     let php = php(host, &scope);
@@ -122,23 +124,6 @@ pub fn fill<'d>(
     section.complete_root();
 }
 
-/// The sections of a host, without the `.htaccess` files of directories that ignore them.
-fn sections_in_force<'d>(
-    host: &Host<'d>,
-    whole: &'d Directive,
-    section: &mut Section,
-    account: &mut Account,
-) -> Vec<&'d Directive> {
-    let mut scope = host.sections();
-    scope.push(whole);
-    let ignored: Vec<&Directive> = scope.iter().copied().filter(|one| is_ignored(one, &scope)).collect();
-    for file in &ignored {
-        account.unneeded(file, section, "'AllowOverride None' is set for its directory");
-    }
-    scope.retain(|one| !ignored.iter().any(|file| std::ptr::eq(*file, *one)));
-    scope
-}
-
 /// The routes of `ProxyPassMatch EXPRESSION URL`, which is a `RewriteRule` with the flag `P`.
 fn matched_origins(
     host: &Host<'_>,
@@ -187,25 +172,6 @@ fn matched_origins(
 /// Whether a `ProxyPassMatch` is for the scripts of PHP.
 fn is_of_scripts(line: &Directive) -> bool {
     line.arguments.iter().any(|word| word.contains("fcgi://"))
-}
-
-/// Whether a `.htaccess` file has no effect: the last `AllowOverride` for its directory is `None`.
-fn is_ignored(section: &Directive, scope: &[&Directive]) -> bool {
-    if section.argument(1) != HTACCESS {
-        return false;
-    }
-    let directory = name(section).trim_end_matches('/');
-    let around = scope.iter().filter(|one| is(one, "Directory") && one.argument(1) != HTACCESS);
-    let lines = around.filter_map(|one| {
-        let named = name(one).trim_end_matches('/');
-        let below = directory.strip_prefix(named)?;
-        let holds = (below.is_empty() || below.starts_with('/')) && !named.contains(['*', '?', '~']);
-        let line = one.inside().iter().rfind(|line| is(line, "AllowOverride")).filter(|_| holds)?;
-        Some((named.len(), line))
-    });
-    // Of sections for the same directory the last one counts.
-    let last = lines.max_by_key(|(length, _)| *length);
-    last.is_some_and(|(_, line)| is_word(line.argument(0), "None"))
 }
 
 /// Writes that escaped slashes are refused, unless `AllowEncodedSlashes` says otherwise.
@@ -587,6 +553,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "hostnamelookups",
             "loadmodule",
             "mutex",
+    REFUSED,
             "pidfile",
             "defaultruntimedir",
             "startservers",
@@ -615,7 +582,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "h2push",
         ],
     ),
-    ("the sections and files that it allows have been read", &["allowoverride", "allowoverridelist"]),
+    ("the files and directives that it allows are translated", &["allowoverride", "allowoverridelist"]),
     ("locks are kept in 'state' of 'webdav'", &["davlockdb"]),
     ("it counts where 'Dav' is on", &["davdepthinfinity"]),
     ("it is written where its variable is asked for", &["setenvif", "setenvifnocase"]),

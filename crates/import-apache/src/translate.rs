@@ -3,6 +3,7 @@
 use super::area::is;
 use super::environment::Environment;
 use super::host::Host;
+use super::overrides;
 use super::rewrite_map::{self, Uses};
 use super::site::{fill, others};
 use super::variant::is_variant;
@@ -58,18 +59,25 @@ pub fn translate(directives: &[Directive]) -> Imported {
     if hosts.is_empty() {
         let has_root = directives.iter().any(|line| is(line, "DocumentRoot") || line.argument(1) == HTACCESS);
         if has_root || directives.iter().any(|line| is(line, "ProxyPass")) {
-            let own: Vec<Directive> = outside.iter().map(|line| (*line).clone()).collect();
+            let mut notes = Section::new("");
+            let own = overrides::in_force(&outside, &[], &mut notes, &mut account);
             let addresses: Vec<String> = match listens.is_empty() {
                 true => addresses("*:80", &listens),
                 false => listens.iter().flat_map(|listen| of_listen(listen)).collect(),
             };
-            sites.push(site(None, &own, &[], &addresses, &uses, &mut account));
+            let mut section = site(None, &own, &[], &addresses, &uses, &mut account);
+            section.take_notes(notes);
+            sites.push(section);
         }
     }
     for host in hosts {
         let addresses: Vec<String> =
             host.arguments.iter().flat_map(|address| addresses(address, &listens)).collect();
+        let mut notes = Section::new("");
+        let outside = overrides::in_force(&outside, host.inside(), &mut notes, &mut account);
+        let outside: Vec<&Directive> = outside.iter().collect();
         let mut section = site(Some(host), host.inside(), &outside, &addresses, &uses, &mut account);
+        section.take_notes(notes);
         own_logs(host, &mut section, &mut account);
         sites.push(section);
     }
