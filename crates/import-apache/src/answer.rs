@@ -11,8 +11,8 @@ use super::rewrite::{self, Missing};
 use super::variant::suffixes_of;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
-use touchstone_import_base::files::is_file;
 use touchstone_import_base::expression;
+use touchstone_import_base::files::is_file;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
@@ -22,6 +22,8 @@ pub struct Php<'d> {
     pub backend: Option<String>,
     /// The directive that sets it.
     pub line: Option<&'d Directive>,
+    /// The endings of the names of scripts, with their dots; `.php` is the first.
+    pub endings: Vec<String>,
 }
 
 impl Php<'_> {
@@ -39,6 +41,15 @@ impl Php<'_> {
                 table.key("processes", 8);
             }
         }
+        if self.endings.len() > 1 {
+            table.key("scripts", toml_strings(&self.endings));
+        }
+    }
+
+    /// An expression for the endings of scripts, and of files that often are scripts.
+    pub fn any_ending(&self) -> String {
+        let others = self.endings.iter().skip(1).map(|ending| format!("|{}", expression::literal(ending)));
+        format!("(?i:\\.ph(?:p[0-9]*|tml|ar){})", others.collect::<String>())
     }
 }
 
@@ -71,6 +82,9 @@ pub fn write(
     route: &mut Section,
     account: &mut Account,
 ) {
+    if !area.every(REFUSED).is_empty() {
+        return route.key("respond", "{ status = 500 }");
+    }
     if access::write(area, environment, route, account) || redirect(area, route, account) {
         return;
     }
@@ -82,9 +96,6 @@ pub fn write(
         account.translated(programs, route);
         let directory = toml_string(programs.argument(1).trim_end_matches('/'));
         route.key("cgi", format!("{{ directory = {directory} }}"));
-    if !area.every(REFUSED).is_empty() {
-        return route.key("respond", "{ status = 500 }");
-    }
         return;
     }
     files(area, route, account);
@@ -118,17 +129,17 @@ pub fn write(
             // Beside the expression of a part of the area.
             route.key("path", toml_string(&area.path));
         }
-        match (answer.php.is_some(), route.has("when")) {
-            (true, false) => {
+        match (answer.php, route.has("when")) {
+            (Some(php), false) => {
                 route.note("Scripts below an alias are never sent as files.");
-                route.key("when", toml_string(r"not ($path =~ '(?i)\.ph(p[0-9]*|tml|ar)(/|$)')"));
+                route.key("when", toml_string(&format!("not ($path =~ '{}(/|$)')", php.any_ending())));
             }
-            (true, true) => {
+            (Some(_), true) => {
                 route.note("Scripts below an alias must not be sent as files: write a route for the others.");
                 route.remove("alias");
                 route.key("respond", "{ status = 403 }");
             }
-            (false, _) => {}
+            (None, _) => {}
         }
         if let Some(missing) = missing.filter(|_| answer.php.is_none()) {
             route.key("fallback", toml_string(missing.path()));
@@ -491,7 +502,7 @@ fn proxy(
     route.push(table);
 }
 
-/// Whether a section for file names covers only names that are never served.
+/// Whether a section for file names covers only names that are never served: those that begin with a dot.
 pub fn is_of_hidden_names(section: &Directive) -> bool {
     let named = section.arguments.last().map_or("", String::as_str);
     let is_hidden = match is(section, "Files") && section.arguments.len() == 1 {
@@ -506,21 +517,6 @@ pub fn is_of_hidden_names(section: &Directive) -> bool {
         })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{begins_with_dot, seconds, text};
-
-    #[test]
-    fn values_of_fields() {
-        assert_eq!(text("%{SSL_PROTOCOL}s 100%% 5$").unwrap(), "${tls_version} 100% 5$$");
-        assert!(text("%t").is_err() && text("%{NONE}e").unwrap_err().contains("NONE"));
-    }
-
-    #[test]
-    fn times() {
-        for (text, expected) in [
-            ("access plus 1 month", Some(2_592_000)),
-            ("access plus 1 day 2 hours", Some(93_600)),
 /// Whether each name that an expression matches begins with a dot: `^\.ht`, `^(\.env|\.git)`.
 fn begins_with_dot(expression: &str) -> bool {
     let is_dot = |text: &str| {
@@ -545,13 +541,16 @@ fn begins_with_dot(expression: &str) -> bool {
     expression::alternatives(expression).iter().all(is_hidden)
 }
 
-            ("A60", Some(60)),
-            ("modification plus 1 day", None),
-        ] {
-            assert_eq!(seconds(text), expected, "{text}");
-        }
+#[cfg(test)]
+mod tests {
+    use super::{begins_with_dot, seconds, text};
+
+    #[test]
+    fn values_of_fields() {
+        assert_eq!(text("%{SSL_PROTOCOL}s 100%% 5$").unwrap(), "${tls_version} 100% 5$$");
+        assert!(text("%t").is_err() && text("%{NONE}e").unwrap_err().contains("NONE"));
     }
-}
+
     #[test]
     fn expressions_for_hidden_names() {
         for hidden in ["^\\.ht", "^[.]", "^\\.env$|^\\.git", "^(\\.env|\\.git.*)$", "^(?:\\.a)"] {
@@ -572,3 +571,15 @@ fn begins_with_dot(expression: &str) -> bool {
         }
     }
 
+    #[test]
+    fn times() {
+        for (text, expected) in [
+            ("access plus 1 month", Some(2_592_000)),
+            ("access plus 1 day 2 hours", Some(93_600)),
+            ("A60", Some(60)),
+            ("modification plus 1 day", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+}

@@ -5,13 +5,52 @@
 
 use super::answer::Php;
 use super::area::{Area, is};
-use super::variant::{Keys, names_script};
+use super::variant::{Keys, is_for, names_script};
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
-/// Paths of scripts, with a path behind their names.
-const SCRIPTS: &str = r"(?s:.*)\.(?i:php[0-9]*|phtml|phar)(?:/(?s:.*))?";
+/// The expression for paths of scripts, with a path behind their names.
+fn scripts(php: &Php<'_>) -> String {
+    format!("(?s:.*){}(?:/(?s:.*))?", php.any_ending())
+}
+
+/// The endings of the names of scripts in these blocks: those that get a handler for PHP.
+pub fn endings<'d>(blocks: impl Iterator<Item = &'d Directive>) -> Vec<String> {
+    const USUAL: [&str; 10] = ["phtml", "phar", "php3", "php4", "php5", "php7", "php8", "PHP", "inc", "html"];
+    let mut found = vec![".php".to_string()];
+    let mut add = |ending: &str| {
+        let ending = format!(".{}", ending.trim_start_matches('.'));
+        if ending.len() > 1 && !found.contains(&ending) {
+            found.push(ending);
+        }
+    };
+    let runs = |line: &Directive| is(line, "SetHandler") && handler(line, true) == Some(Handler::On);
+    for section in blocks {
+        let is_of_files = is(section, "Files") || is(section, "FilesMatch");
+        if is_of_files && section.inside().iter().any(runs) {
+            // The words of an expression are the endings that it may be for.
+            let text = section.arguments.last().map_or("", String::as_str);
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+            let wanted = |ending: &&str| is_for(section, &format!("any-name.{ending}"));
+            words.chain(USUAL).filter(wanted).for_each(&mut add);
+        }
+        let handler = section.argument(0).to_ascii_lowercase();
+        let names_php = handler.contains("php") && !handler.contains("source");
+        if (is(section, "AddHandler") || is(section, "AddType")) && names_php {
+            section.arguments.iter().skip(1).for_each(|ending| add(ending));
+        }
+        endings(section.inside().iter()).iter().for_each(|ending| add(ending));
+    }
+    found
+}
+
+/// Whether a section has the handler of PHP for names whose endings [`endings`] does not find.
+pub fn is_of_other_names(section: &Directive) -> bool {
+    let found = endings(std::iter::once(section));
+    let is_of_files = is(section, "Files") || is(section, "FilesMatch");
+    is_of_files && !found.iter().any(|ending| is_for(section, &format!("any-name{ending}")))
+}
 
 /// What a line says about the scripts of its section.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,18 +117,18 @@ pub fn line_without_scripts<'d>(section: &'d Directive, php: Option<&Php<'_>>) -
 }
 
 /// The route that refuses the scripts of an area.
-pub fn refused_scripts(area: &Area<'_>, line: &Directive) -> Section {
+pub fn refused_scripts(area: &Area<'_>, line: &Directive, php: &Php<'_>) -> Section {
     refusal(line, |route| {
         route.key("path", toml_string(&area.path));
-        route.key("pattern", toml_string(SCRIPTS));
+        route.key("pattern", toml_string(&scripts(php)));
     })
 }
 
 /// The route that refuses the scripts of a part of an area.
-pub fn refused_scripts_of(keys: &Keys, area: &Area<'_>, line: &Directive) -> Section {
+pub fn refused_scripts_of(keys: &Keys, area: &Area<'_>, line: &Directive, php: &Php<'_>) -> Section {
     refusal(line, |route| {
         keys.write(&area.path, route);
-        route.and_when(&format!("$path =~ '^{SCRIPTS}$'"));
+        route.and_when(&format!("$path =~ '^{}$'", scripts(php)));
     })
 }
 
@@ -127,12 +166,36 @@ mod tests {
         let routes = imported
             .text
             .split("[[site.route]]")
-            .filter(|route| route.contains("phtml|phar") && route.contains("respond = { status = 403 }"));
+            .filter(|route| route.contains("|tml|ar)") && route.contains("respond = { status = 403 }"));
         let path = |route: &str| {
             let line = route.lines().find(|line| line.starts_with("path") || line.starts_with("pattern"))?;
             Some(line.to_string())
         };
         routes.filter_map(path).collect()
+    }
+
+    #[test]
+    fn scripts_have_the_endings_of_their_handlers() {
+        let scripts = |lines: &str| {
+            let text = format!(
+                "DocumentRoot /srv\n<Directory /srv>\nDirectoryIndex index.php\n{lines}\n</Directory>"
+            );
+            let imported = translate(&parse("a.conf", &text).unwrap());
+            let line = imported.text.lines().find(|line| line.starts_with("scripts = "));
+            (line.unwrap_or_default().to_string(), imported.problems.len())
+        };
+        let of_files = |pattern: &str| {
+            scripts(&format!("<FilesMatch \"{pattern}\">\nSetHandler \"proxy:fcgi://b:9\"\n</FilesMatch>"))
+        };
+        assert_eq!(of_files("\\.php$"), (String::new(), 0));
+        let debian = "scripts = [\".php\", \".phtml\", \".phar\"]";
+        assert_eq!(of_files(".+\\.ph(?:ar|p|tml)$"), (debian.to_string(), 0));
+        let others = "scripts = [\".php\", \".inc\", \".module\"]";
+        assert_eq!(of_files("\\.(php|inc|module)$"), (others.to_string(), 0));
+        assert_eq!(scripts("AddType application/x-httpd-php .php .inc").0, "scripts = [\".php\", \".inc\"]");
+        assert_eq!(scripts("AddHandler application/x-httpd-php-source .phps").0, "");
+        // A name without an ending is not one of these.
+        assert_eq!(of_files("^run$"), (String::new(), 1));
     }
 
     #[test]

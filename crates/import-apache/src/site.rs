@@ -209,13 +209,13 @@ fn area_routes<'d>(
 ) -> Vec<Section> {
     let mut routes = Vec::new();
     let unhandled = handlers::without_scripts(area, answer.php);
-    routes.extend(unhandled.map(|line| handlers::refused_scripts(area, line)));
+    let refused = unhandled.zip(answer.php).map(|(line, php)| handlers::refused_scripts(area, line, php));
+    routes.extend(refused);
     let found = variants(area, around.scope, around.is_secure);
     for variant in &found {
-        if let (Some(line), Ok(keys)) =
-            (handlers::line_without_scripts(variant.section, answer.php), &variant.keys)
-        {
-            routes.push(handlers::refused_scripts_of(keys, area, line));
+        let line = handlers::line_without_scripts(variant.section, answer.php);
+        if let (Some(line), Ok(keys), Some(php)) = (line, &variant.keys, answer.php) {
+            routes.push(handlers::refused_scripts_of(keys, area, line, php));
         }
     }
     let mut is_needed = |variant: &Variant<'d>| {
@@ -232,7 +232,13 @@ fn area_routes<'d>(
             let warning = if refuses { "what it forbids is allowed until you do this: " } else { "" };
             account.problem(variant.section, notes, &format!("{warning}{advice}"));
         }
-        !hides && !is_php_handler(variant.section)
+        let is_of_php = is_php_handler(variant.section);
+        if is_of_php && answer.php.is_some() && handlers::is_of_other_names(variant.section) {
+            let advice = "these names are not known to be scripts: write 'scripts' of 'php' (docs/php.md); \
+                          until then they are sent as files";
+            account.problem(variant.section, notes, advice);
+        }
+        !hides && !is_of_php
     };
     let found: Vec<Variant<'d>> = found.into_iter().filter(&mut is_needed).collect();
     let mut scripts = answer::root_of_alias(answer);
@@ -245,7 +251,8 @@ fn area_routes<'d>(
     for (sections, keys) in combined(&found) {
         // Sections that refuse clients are before the scripts, all others after them.
         if !sections.iter().all(|section| restricts(section)) {
-            routes.extend(scripts.take().map(|root| script_route(area, root, answer, around, account)));
+            let root = scripts.take();
+            routes.extend(root.map(|root| script_route(area, root, answer, around, account)));
         }
         let all = area.sections.iter().copied().chain(sections.iter().copied()).collect();
         let narrow = Area { path: area.path.clone(), directory: area.directory.clone(), sections: all };
@@ -307,7 +314,9 @@ fn script_route<'d>(
     account: &mut Account,
 ) -> Section {
     let mut route = Section::new("[[site.route]]");
-    let pattern = Some(r"(?s:.*)(?:\.php(?:/(?s:.*))?|/)".to_string());
+    let endings = answer.php.map_or(&[][..], |php| php.endings.as_slice());
+    let endings: Vec<String> = endings.iter().map(|ending| expression::literal(ending)).collect();
+    let pattern = Some(format!("(?s:.*)(?:(?:{})(?:/(?s:.*))?|/)", endings.join("|")));
     Keys { pattern, ..Keys::default() }.write(&area.path, &mut route);
     let found = Answer { alias: None, ..*answer };
     answer::write(area, &found, around.environment, &mut route, account);
@@ -370,9 +379,9 @@ fn php<'d>(host: &Host<'d>, scope: &[&'d Directive]) -> Option<Php<'d>> {
     fn search<'d>(block: &'d [Directive], found: &mut Option<Php<'d>>) {
         for line in block {
             if is(line, "SetHandler") && line.argument(0).starts_with("proxy:") {
-                *found = Some(Php { backend: fpm(line.argument(0)), line: Some(line) });
+                *found = Some(Php { backend: fpm(line.argument(0)), line: Some(line), endings: Vec::new() });
             } else if is(line, "ProxyPassMatch") && line.argument(0).contains("php") {
-                *found = Some(Php { backend: fpm(line.argument(1)), line: Some(line) });
+                *found = Some(Php { backend: fpm(line.argument(1)), line: Some(line), endings: Vec::new() });
             }
             search(line.inside(), found);
         }
@@ -382,8 +391,10 @@ fn php<'d>(host: &Host<'d>, scope: &[&'d Directive]) -> Option<Php<'d>> {
     for section in scope {
         search(section.inside(), &mut found);
     }
-    if found.is_some() {
-        return found;
+    let blocks = host.block.iter().chain(scope.iter().copied()).chain(host.outside.iter().copied());
+    let endings = handlers::endings(blocks);
+    if let Some(found) = found {
+        return Some(Php { endings, ..found });
     }
     fn asks(block: &[Directive]) -> bool {
         block.iter().any(|line| {
@@ -394,8 +405,11 @@ fn php<'d>(host: &Host<'d>, scope: &[&'d Directive]) -> Option<Php<'d>> {
             names_script || is_setting || asks(line.inside())
         })
     }
-    (asks(host.block) || scope.iter().any(|section| asks(section.inside())))
-        .then_some(Php { backend: None, line: None })
+    (asks(host.block) || scope.iter().any(|section| asks(section.inside()))).then_some(Php {
+        backend: None,
+        line: None,
+        endings,
+    })
 }
 
 /// `proxy:unix:/run/php-fpm.sock|fcgi://localhost`, `proxy:fcgi://127.0.0.1:9000`
@@ -539,6 +553,7 @@ const KNOWN: &[&str] = &[
     "errorlog",
     "include",
     "virtualhost",
+    REFUSED,
 ];
 
 /// Directives that need no counterpart, with the reason.
@@ -553,7 +568,6 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "hostnamelookups",
             "loadmodule",
             "mutex",
-    REFUSED,
             "pidfile",
             "defaultruntimedir",
             "startservers",

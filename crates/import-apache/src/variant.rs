@@ -188,7 +188,12 @@ pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) {
 
 /// Whether a `<Files>` or `<FilesMatch>` is for PHP scripts of any name.
 pub fn names_script(section: &Directive) -> bool {
-    name_pattern(section).is_ok_and(|name| expression::matches(&name, "a.php"))
+    is_for(section, "a.php")
+}
+
+/// Whether a `<Files>` or `<FilesMatch>` is for files with this name.
+pub fn is_for(section: &Directive, file: &str) -> bool {
+    name_pattern(section).is_ok_and(|name| expression::matches(&name, file))
 }
 
 /// Whether a section states which clients are allowed.
