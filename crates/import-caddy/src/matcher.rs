@@ -315,6 +315,39 @@ fn fits(pattern: &str, path: &str) -> bool {
     }
     last.map_or(rest.is_empty(), |last| rest.ends_with(last))
 }
+/// How the keys of a route are written that keeps clients from an origin or a script.
+///
+/// Caddy ignores case in paths, and dots and spaces at their end; it compares `/x.sql/.` as `/x.sql`. A program
+/// may do the same. So these keys
+/// match a path in any case, and with these endings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// The route redirects.
+    Redirect,
+    /// The route refuses, or needs a password: paths with a slash at their end are refused, too.
+    Refusal,
+}
+
+impl Matcher {
+    /// Writes the keys of a route that guards what is behind it.
+    ///
+    /// # Errors
+    /// As for [`Matcher::keys`].
+    pub fn keys_of_guard(&self, guard: Guard, route: &mut Section) -> Result<(), String> {
+        let mut matcher = Matcher { paths: Vec::new(), suffixes: Vec::new(), ..self.clone() };
+        let suffixes: Vec<String> = self.suffixes.iter().map(|suffix| format!("*{suffix}")).collect();
+        let end = if guard == Guard::Refusal { "[/. ]*" } else { "[. ]*" };
+        for paths in [&self.paths, &suffixes].into_iter().filter(|paths| !paths.is_empty()) {
+            let pattern = format!("(?i)(?:{}){end}", all_of(paths));
+            match matcher.expression {
+                None => matcher.expression = Some(pattern),
+                Some(_) => _ = matcher.whens.insert(as_when(&pattern)?),
+            }
+        }
+        matcher.keys(route)
+    }
+}
+
 
 /// `*.php`
 fn suffix(path: &str) -> Option<&str> {
@@ -423,3 +456,31 @@ mod tests {
         assert_eq!(both("*", "/a"), Some(vec!["/a".to_string()]));
     }
 }
+    #[test]
+    fn a_removed_prefix_is_in_the_path() {
+        let below = |matcher: &Matcher| keys(&matcher.below("/app").unwrap());
+        assert_eq!(below(&Matcher::of_path("/a*")), "path = \"/app/a**\"");
+        assert_eq!(below(&Matcher::of_path("*.sql")), "suffixes = [\".sql\"]");
+        let of_expression = Matcher { expression: Some("/x|/y".to_string()), ..Matcher::default() };
+        assert_eq!(below(&of_expression), "pattern = \"/app(?:/x|/y)\"");
+        let of_path = Matcher { whens: ["not ($path =~ '^/x$')".to_string()].into(), ..Matcher::default() };
+        assert!(of_path.below("/app").is_err());
+    }
+
+    #[test]
+    fn guards_ignore_case() {
+        let keys = |matcher: Matcher, guard: Guard| {
+            let mut route = Section::new("[[site.route]]");
+            matcher.keys_of_guard(guard, &mut route).unwrap();
+            let mut text = String::new();
+            route.write(&mut text);
+            text.trim().replace("[[site.route]]\n", "")
+        };
+        let matcher = Matcher::of_path("/a/*");
+        assert_eq!(keys(matcher.clone(), Guard::Redirect), "pattern = \"(?i)(?:/a/(?s:.*))[. ]*\"");
+        assert_eq!(keys(matcher, Guard::Refusal), "pattern = \"(?i)(?:/a/(?s:.*))[/. ]*\"");
+        let suffix = r#"pattern = "(?i)(?:(?s:.*)\\.sql)[/. ]*""#;
+        assert_eq!(keys(Matcher::of_path("*.sql"), Guard::Refusal), suffix);
+        assert_eq!(keys(Matcher::default(), Guard::Refusal), "path = \"/\"");
+    }
+

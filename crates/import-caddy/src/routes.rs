@@ -9,7 +9,7 @@ use super::answer;
 use super::context::{Context, PlaceholderValue};
 use super::hidden::hidden;
 use super::map;
-use super::matcher::Matcher;
+use super::matcher::{Guard, Matcher};
 use super::placeholder::{plain, text};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
@@ -321,7 +321,10 @@ impl<'d> Routing<'_, 'd> {
             if let Some(directive) = directive {
                 self.count_as_comment(directive, &mut route);
             }
-            let keys = both.keys(&mut route);
+            let keys = match self.guard(directive, &changes) {
+                Some(guard) => both.keys_of_guard(guard, &mut route),
+                None => both.keys(&mut route),
+            };
             // Its groups are at hand if it is the pattern of the route.
             let is_pattern = |expression: &&String| route.has_value("pattern", &toml_string(expression));
             let expression = both.expression.as_ref().filter(is_pattern).map(String::as_str);
@@ -348,6 +351,26 @@ impl<'d> Routing<'_, 'd> {
         &mut self,
         matcher: &Matcher,
         groups: &[&'m Matcher],
+    /// Whether a route guards the origins and scripts of the site: it refuses, redirects, or admits only some
+    /// clients to one of them.
+    fn guard(&self, directive: Option<&Directive>, changes: &[&Change<'d>]) -> Option<Guard> {
+        let directive = directive.filter(|_| self.has_programs)?;
+        let admits_some = |change: &&Change<'d>| {
+            matches!(
+                change.what,
+                ChangeKind::Password | ChangeKind::ForwardAuth(_) | ChangeKind::Clients { .. }
+            )
+        };
+        let is_refusal = |word: &String| word.parse::<u16>().is_ok_and(|status| status >= 400);
+        match directive.name.as_str() {
+            "redir" => Some(Guard::Redirect),
+            "error" | "abort" => Some(Guard::Refusal),
+            "respond" => directive.arguments.iter().any(is_refusal).then_some(Guard::Refusal),
+            "reverse_proxy" | "php_fastcgi" => changes.iter().any(admits_some).then_some(Guard::Refusal),
+            _ => None,
+        }
+    }
+
         level: &Level<'d>,
     ) -> Vec<(Vec<&'m Matcher>, Matcher)> {
         let mut all: Vec<(Vec<&'m Matcher>, Matcher)> = vec![(Vec::new(), matcher.clone())];

@@ -98,6 +98,8 @@ pub struct Routing<'a, 'd> {
     pub notes: Section,
     /// Directives that have been counted.
     pub handled: BTreeSet<Place>,
+    /// The site has origins or scripts, which may ignore the case of a path.
+    pub has_programs: bool,
     /// The notes about directives that were reported, each once.
     pub reported_notes: BTreeSet<(Place, String, String)>,
 }

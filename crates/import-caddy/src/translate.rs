@@ -261,6 +261,7 @@ fn site(
         account,
         notes: Section::new(""),
         handled: BTreeSet::new(),
+        has_programs: has_programs(block),
         reported_notes: BTreeSet::new(),
     };
     let outer = match addresses[0].path.as_str() {
@@ -275,6 +276,13 @@ fn site(
     routes.into_iter().for_each(|route| section.push(route));
     section.complete_root();
     section
+}
+
+/// Whether origins or scripts answer in a block.
+fn has_programs(block: &[Directive]) -> bool {
+    block.iter().any(|line| {
+        matches!(line.name.as_str(), "reverse_proxy" | "php_fastcgi") || has_programs(line.inside())
+    })
 }
 
 fn socket(address: &str, port: u16) -> String {
