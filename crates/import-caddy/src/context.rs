@@ -85,6 +85,11 @@ impl Context {
         }
     }
 
+    /// The name of the file with these users, a line each: each list has its own.
+    pub fn users_file(&self, users: Vec<String>) -> String {
+        self.tables.borrow_mut().users_file(users)
+    }
+
     /// The same for a condition, in which a value that only some requests have is refused.
     pub fn for_condition(&self) -> Context {
         Context { is_condition: true, ..self.clone() }
@@ -162,9 +167,23 @@ impl Context {
 pub struct Tables {
     /// The name and the body of each, and its text without comments.
     written: Vec<(String, Section, String)>,
+    /// The users of each file with passwords.
+    users: Vec<Vec<String>>,
 }
 
 impl Tables {
+    /// The name of the file with these users, a line each.
+    fn users_file(&mut self, users: Vec<String>) -> String {
+        let at = self.users.iter().position(|other| *other == users).unwrap_or_else(|| {
+            self.users.push(users);
+            self.users.len() - 1
+        });
+        match at {
+            0 => "users.htpasswd".to_string(),
+            _ => format!("users-{}.htpasswd", at + 1),
+        }
+    }
+
     fn add(&mut self, name: &str, body: Section) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '-' };
         let wanted: String = name.chars().map(plain).collect();

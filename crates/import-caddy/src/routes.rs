@@ -202,7 +202,11 @@ impl<'d> Routing<'_, 'd> {
             "uri" if step.argument(0) == "strip_prefix" => {
                 return Some(self.strip_prefix(step, inner, level));
             }
-            "respond" | "error" | "abort" if is_gate(step, inner) => {
+            "respond" | "error" | "abort" | "redir" if is_gate(step, inner) => {
+                if directive.name == "redir" {
+                    let advice = "the clients that it redirects get 403: routes cannot match their address";
+                    self.problem(directive, advice);
+                }
                 found.push(ChangeKind::Clients {
                     allow: inner.not_from.clone(),
                     deny: inner.only_from.clone(),
@@ -453,17 +457,27 @@ impl<'d> Routing<'_, 'd> {
                 },
                 ChangeKind::Password => {
                     route.note("Write the users into this file, a line each (docs/access.md).");
-                    for user in change.directive.inside() {
-                        route.note(format!("  {}:{}", user.name, password_hash(user.argument(0))));
+                    let line =
+                        |user: &Directive| format!("{}:{}", user.name, password_hash(user.argument(0)));
+                    let users: Vec<String> = change.directive.inside().iter().map(line).collect();
+                    users.iter().for_each(|user| route.note(format!("  {user}")));
+                    let file = toml_string(&context.users_file(users));
+                    let value = format!("{{ file = {file}, realm = \"restricted\" }}");
+                    if route.has("basic_authentication") && !route.has_value("basic_authentication", &value) {
+                        let advice = "all clients are refused ('deny'): a route asks for one password, and \
+                                      Caddy for this one, too";
+                        self.problem(change.directive, advice);
+                        route.key("deny", toml_strings(EVERY_CLIENT));
                     }
-                    route
-                        .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
+                    route.key("basic_authentication", value);
                 }
                 ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
                 // A route has one server and one log.
                 ChangeKind::ForwardAuth(authority) if route.has_section(forward_auth::TABLE) => {
                     let url = &authority.url;
-                    route.note(format!("NOT TRANSLATED: {url} is not asked, too: one server decides"));
+                    let advice = format!("all clients are refused ('deny'): {url} is not asked, too");
+                    self.problem(change.directive, &advice);
+                    route.key("deny", toml_strings(EVERY_CLIENT));
                 }
                 ChangeKind::NoLog if route.has_section("[site.route.access_log]") => {}
                 ChangeKind::ForwardAuth(authority) => route.push(authority.table()),
