@@ -142,6 +142,29 @@ impl Matcher {
         Ok(())
     }
 
+    /// The matcher of a directive in a block that removes this prefix from the path: it has the prefix again.
+    ///
+    /// # Errors
+    /// A condition on the path that cannot get it.
+    pub fn below(&self, prefix: &str) -> Result<Matcher, String> {
+        if prefix.is_empty() {
+            return Ok(self.clone());
+        }
+        if self.whens.iter().any(|when| when.contains("$path")) {
+            return Err("its path is that without the prefix: write a route for the whole path".to_string());
+        }
+        let longer = |path: &String| match path.starts_with('/') {
+            true => format!("{prefix}{path}"),
+            false => path.clone(),
+        };
+        let expression = self.expression.as_ref();
+        Ok(Matcher {
+            paths: self.paths.iter().map(longer).collect(),
+            expression: expression.map(|own| format!("{}(?:{own})", expression::literal(prefix))),
+            ..self.clone()
+        })
+    }
+
     /// Whether it matches every request.
     pub fn is_any(&self) -> bool {
         *self == Matcher::default()
@@ -205,8 +228,7 @@ impl Matcher {
             (_, true) => {}
             (true, false) => both.suffixes.clone_from(&other.suffixes),
             (false, false) => {
-                both.suffixes =
-                    self.suffixes.iter().filter(|&s| other.suffixes.contains(s)).cloned().collect();
+                both.suffixes = suffixes_of_both(&self.suffixes, &other.suffixes);
                 if both.suffixes.is_empty() {
                     return Ok(None);
                 }
@@ -215,6 +237,9 @@ impl Matcher {
         match (self.hosts.is_empty(), other.hosts.is_empty()) {
             (_, true) => {}
             (true, false) => both.hosts.clone_from(&other.hosts),
+            _ if self.hosts.iter().chain(&other.hosts).any(|host| host.contains('*')) => {
+                both.whens.insert(of_hosts(&other.hosts)?);
+            }
             (false, false) => {
                 both.hosts = self.hosts.iter().filter(|&h| other.hosts.contains(h)).cloned().collect();
                 if both.hosts.is_empty() {
@@ -232,6 +257,11 @@ impl Matcher {
         match (self.paths.as_slice(), other.paths.as_slice()) {
             (_, []) => {}
             ([], paths) => both.paths = paths.to_vec(),
+            (outer, inner) if outer == inner => {}
+            // Whether a path is in both is seen only when a request has come.
+            (outer, inner) if !outer.iter().chain(inner).all(|path| is_beginning(path)) => {
+                both.whens.insert(as_when(&format!("(?i){}", all_of(inner)))?);
+            }
             (outer, inner) => match paths_of_both(outer, inner) {
                 Some(paths) => both.paths = paths,
                 None => return Ok(None),
@@ -245,10 +275,7 @@ impl Matcher {
         match self.paths.as_slice() {
             [] => {}
             [path] => path_key(path, route),
-            paths => {
-                let all: Vec<String> = paths.iter().map(|path| as_expression(path)).collect();
-                route.key("pattern", toml_string(&all.join("|")));
-            }
+            paths => route.key("pattern", toml_string(&all_of(paths))),
         }
         let mut whens = self.whens.clone();
         match &self.expression {
@@ -288,33 +315,6 @@ impl Matcher {
     }
 }
 
-fn networks_of(arguments: &[String]) -> Vec<String> {
-    let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]
-        .map(String::from);
-    let networks = |argument: &String| match argument.as_str() {
-        "private_ranges" => private.to_vec(),
-        "forwarded" => Vec::new(),
-        network => vec![network.to_string()],
-    };
-    arguments.iter().flat_map(networks).collect()
-}
-
-/// Whether a path fits a pattern in lower case, in which `*` is any text.
-fn fits(pattern: &str, path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| lower.strip_prefix(first)) else { return false };
-    let mut last = None;
-    for part in parts {
-        if let Some(before) = last.replace(part) {
-            match rest.find(before) {
-                Some(at) => rest = &rest[at + str::len(before)..],
-                None => return false,
-            }
-        }
-    }
-    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
-}
 /// How the keys of a route are written that keeps clients from an origin or a script.
 ///
 /// Caddy ignores case in paths, and dots and spaces at their end; it compares `/x.sql/.` as `/x.sql`. A program
@@ -348,6 +348,33 @@ impl Matcher {
     }
 }
 
+fn networks_of(arguments: &[String]) -> Vec<String> {
+    let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]
+        .map(String::from);
+    let networks = |argument: &String| match argument.as_str() {
+        "private_ranges" => private.to_vec(),
+        "forwarded" => Vec::new(),
+        network => vec![network.to_string()],
+    };
+    arguments.iter().flat_map(networks).collect()
+}
+
+/// Whether a path fits a pattern in lower case, in which `*` is any text.
+fn fits(pattern: &str, path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| lower.strip_prefix(first)) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(before) = last.replace(part) {
+            match rest.find(before) {
+                Some(at) => rest = &rest[at + str::len(before)..],
+                None => return false,
+            }
+        }
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
 
 /// `*.php`
 fn suffix(path: &str) -> Option<&str> {
@@ -376,6 +403,27 @@ fn as_when(expression: &str) -> Result<String, String> {
 
 fn as_expression(path: &str) -> String {
     path.split('*').map(expression::literal).collect::<Vec<_>>().join("(?s:.*)")
+}
+
+/// The expression for one of these paths.
+fn all_of(paths: &[String]) -> String {
+    paths.iter().map(|path| as_expression(path)).collect::<Vec<_>>().join("|")
+}
+
+/// `/a` or `/a/*`
+fn is_beginning(path: &str) -> bool {
+    !path.strip_suffix('*').unwrap_or(path).contains('*')
+}
+
+/// The endings that have one of both lists.
+fn suffixes_of_both(one: &[String], other: &[String]) -> Vec<String> {
+    let longer = |list: &[String], others: &[String]| -> Vec<String> {
+        let ends = |suffix: &&String| others.iter().any(|other| suffix.ends_with(other.as_str()));
+        list.iter().filter(ends).cloned().collect()
+    };
+    let mut both = longer(one, other);
+    both.extend(longer(other, one).into_iter().filter(|suffix| !one.contains(suffix)));
+    both
 }
 
 /// The intersection of two lists of paths; `None`: it is empty.
@@ -445,18 +493,6 @@ mod tests {
     }
 
     #[test]
-    fn conditions_in_each_other() {
-        let matcher_of = Matcher::of_path;
-        let both =
-            |one: &str, other: &str| matcher_of(one).and(&matcher_of(other)).unwrap().map(|both| both.paths);
-        assert_eq!(both("/api/*", "/api/users"), Some(vec!["/api/users".to_string()]));
-        assert_eq!(both("/api/*", "/web/*"), None);
-        let styles = matcher_of("/static/*").and(&matcher_of("*.css")).unwrap().unwrap();
-        assert_eq!(keys(&styles), "path = \"/static/\"\nsuffixes = [\".css\"]");
-        assert_eq!(both("*", "/a"), Some(vec!["/a".to_string()]));
-    }
-}
-    #[test]
     fn a_removed_prefix_is_in_the_path() {
         let below = |matcher: &Matcher| keys(&matcher.below("/app").unwrap());
         assert_eq!(below(&Matcher::of_path("/a*")), "path = \"/app/a**\"");
@@ -484,3 +520,27 @@ mod tests {
         assert_eq!(keys(Matcher::default(), Guard::Refusal), "path = \"/\"");
     }
 
+    #[test]
+    fn conditions_in_each_other() {
+        let matcher_of = Matcher::of_path;
+        let both =
+            |one: &str, other: &str| matcher_of(one).and(&matcher_of(other)).unwrap().map(|both| both.paths);
+        assert_eq!(both("/api/*", "/api/users"), Some(vec!["/api/users".to_string()]));
+        assert_eq!(both("/api/*", "/web/*"), None);
+        let styles = matcher_of("/static/*").and(&matcher_of("*.css")).unwrap().unwrap();
+        assert_eq!(keys(&styles), "path = \"/static/\"\nsuffixes = [\".css\"]");
+        assert_eq!(both("*", "/a"), Some(vec!["/a".to_string()]));
+        let scripts = matcher_of("*.js").and(&matcher_of("*.min.js")).unwrap().unwrap();
+        assert_eq!(keys(&scripts), "suffixes = [\".min.js\"]");
+        let several = Matcher { paths: vec!["*.sql".to_string(), "/p/*".to_string()], ..Matcher::default() };
+        let within = matcher_of("/api/*").and(&several).unwrap().unwrap();
+        let when = r#"when = "$path =~ '^(?:(?i)(?s:.*)\\.sql|/p/(?s:.*))$'""#;
+        assert_eq!(keys(&within), format!("path = \"/api/\"\n{when}"));
+        let hosts = |names: &[&str]| Matcher {
+            hosts: names.iter().map(|name| (*name).to_string()).collect(),
+            ..Matcher::default()
+        };
+        assert!(hosts(&["*.a.org"]).and(&hosts(&["x.a.org"])).unwrap().is_some());
+        assert!(hosts(&["a.org"]).and(&hosts(&["b.org"])).unwrap().is_none());
+    }
+}

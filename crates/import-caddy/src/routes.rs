@@ -111,8 +111,9 @@ impl<'d> Routing<'_, 'd> {
         for step in self.bind_maps(steps(block, self.named, &level.context, as_written), &mut level) {
             // What the steps before it set is known now.
             let step = Step::of(step.directive, self.named, &level.context);
-            let mut inner = match step.matcher.as_ref().map_err(Clone::clone).and_then(|m| level.outer.and(m))
-            {
+            let own = step.matcher.as_ref().map_err(Clone::clone);
+            let own = own.and_then(|matcher| matcher.below(&level.stripped));
+            let mut inner = match own.and_then(|matcher| level.outer.and(&matcher)) {
                 Ok(Some(inner)) => inner,
                 Ok(None) => {
                     self.problem(step.directive, "no request of the block around it can match it");
@@ -268,7 +269,8 @@ impl<'d> Routing<'_, 'd> {
             "handle_path" => {
                 let prefix = step.matcher.as_ref().ok().and_then(|m| m.paths.first().cloned());
                 let prefix = prefix.unwrap_or_default().trim_end_matches(['*', '/']).to_string();
-                let below = Level { outer: inner.clone(), stripped: prefix, ..level.clone() };
+                let stripped = format!("{}{prefix}", level.stripped);
+                let below = Level { outer: inner.clone(), stripped, ..level.clone() };
                 self.count_translated(directive);
                 self.routes(directive.inside(), &below, false)
             }
@@ -349,12 +351,6 @@ impl<'d> Routing<'_, 'd> {
         written
     }
 
-    /// The requests that need some of these changes, those with the most of them first. With too many
-    /// combinations each change appears alone.
-    fn combinations<'m>(
-        &mut self,
-        matcher: &Matcher,
-        groups: &[&'m Matcher],
     /// Whether a route guards the origins and scripts of the site: it refuses, redirects, or admits only some
     /// clients to one of them.
     fn guard(&self, directive: Option<&Directive>, changes: &[&Change<'d>]) -> Option<Guard> {
@@ -375,6 +371,12 @@ impl<'d> Routing<'_, 'd> {
         }
     }
 
+    /// The requests that need some of these changes, those with the most of them first. With too many
+    /// combinations each change appears alone.
+    fn combinations<'m>(
+        &mut self,
+        matcher: &Matcher,
+        groups: &[&'m Matcher],
         level: &Level<'d>,
     ) -> Vec<(Vec<&'m Matcher>, Matcher)> {
         let mut all: Vec<(Vec<&'m Matcher>, Matcher)> = vec![(Vec::new(), matcher.clone())];
