@@ -27,7 +27,7 @@ use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
 /// The routes of a location: those of its `rewrite` and `return`, and the route that answers.
 pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
-    let mut routes = Vec::new();
+    let mut routes: Vec<Section> = behind_script(how, location, site).into_iter().collect();
     let mut route = Section::new("[[site.route]]");
     let of_alias = with_alias(how, location);
     routes.extend(bare_directory(how, of_alias.as_ref(), location));
@@ -112,7 +112,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         table.key("strip_prefix", toml_string(begin));
     }
     without_conflicts(&inside, &mut route, account);
-    routes.extend(without_other_scripts(how, &route));
+    routes.extend(without_other_scripts(how, site, &route));
     routes.push(route);
     routes
 }
@@ -258,8 +258,30 @@ fn redirect_to_slash(location: &Directive, kind: &str, bare: &str, path: &str) -
     route
 }
 
+/// Whether a directive states which clients are allowed.
+pub fn is_of_clients(name: &str) -> bool {
+    name.starts_with("auth_") || matches!(name, "allow" | "deny" | "satisfy")
+}
+
+/// The route that refuses paths behind the name of a script that only some clients may run: the route for
+/// scripts would run it for all.
+fn behind_script(how: &Match, location: &Directive, site: &Site<'_>) -> Option<Section> {
+    let Match::Exact(path) = how else { return None };
+    let is_script = site.php().is_some_and(|of_scripts| {
+        Match::of(of_scripts).endings().iter().any(|ending| path.ends_with(ending.as_str()))
+    });
+    if !is_script || !restricts(location.inside()) {
+        return None;
+    }
+    let mut route = Section::new("[[site.route]]");
+    route.note(format!("{location} is for this name only: there is no file behind it."));
+    route.key("path", toml_string(&format!("{path}/")));
+    route.key("respond", "{ status = 404 }");
+    Some(route)
+}
+
 /// Whether a location refuses some clients.
-fn restricts(block: &[Directive]) -> bool {
+pub fn restricts(block: &[Directive]) -> bool {
     refuses_all(block)
         || block.iter().any(|one| match one.name.as_str() {
             "deny" => true,
@@ -270,22 +292,24 @@ fn restricts(block: &[Directive]) -> bool {
 
 /// The route before one that runs scripts by its own rules: nginx runs only those that the location for
 /// scripts matches, and the route of that location is before this one.
-fn without_other_scripts(how: &Match, route: &Section) -> Option<Section> {
+fn without_other_scripts(how: &Match, site: &Site<'_>, route: &Section) -> Option<Section> {
     let table = route.section("[site.route.php]")?;
+    let endings = site.php().map(|location| Match::of(location).endings()).unwrap_or_default();
+    let endings = any_of(&endings);
     let mut guard = Section::new("[[site.route]]");
     guard.note("nginx does not run these scripts: no location for scripts matches them.");
     match how {
         Match::Prefix { path, is_first } => Match::Inside {
             path: path.clone(),
             is_first: *is_first,
-            expression: "\\.php(/|$)".to_string(),
+            expression: format!("{endings}(/|$)"),
             any_case: false,
             longer: Vec::new(),
             around: Vec::new(),
         },
         Match::Expression { expression, any_case } if !how.is_of_scripts() => {
             let around = vec![(expression.clone(), *any_case)];
-            Match::Nested { around, expression: "\\.php(/|$)".to_string(), any_case: false }
+            Match::Nested { around, expression: format!("{endings}(/|$)"), any_case: false }
         }
         _ => return None,
     }
@@ -297,13 +321,22 @@ fn without_other_scripts(how: &Match, route: &Section) -> Option<Section> {
         }
         Some(front) => {
             if front.contains("${1}") {
-                guard.key("pattern", toml_string("/((?s:.*)\\.php(?:/(?s:.*))?)"));
+                guard.key("pattern", toml_string(&format!("/((?s:.*){endings}(?:/(?s:.*))?)")));
             }
             guard.key("rewrite", format!("{{ to = {front} }}"));
         }
         None => guard.key("respond", "{ status = 404 }"),
     }
     Some(guard)
+}
+
+/// An expression for one of these endings of names.
+fn any_of(endings: &[String]) -> String {
+    let all: Vec<String> = endings.iter().map(|ending| expression::literal(ending)).collect();
+    match all.as_slice() {
+        [one] => one.clone(),
+        all => format!("(?:{})", all.join("|")),
+    }
 }
 
 /// What is written for a location whose expression this server does not support.
@@ -315,8 +348,10 @@ fn untranslated(
     account: &mut Account,
 ) -> Section {
     let is_shut = refuses_all(location.inside());
-    let of_hidden_names = is_shut && how.is_of_hidden_names();
-    if restricts(location.inside()) && !of_hidden_names && how.wider_keys(&mut route).is_ok() {
+    if restricts(location.inside()) && how.wider_keys(&mut route).is_ok() {
+        if how.leaves_out_well_known() {
+            route.and_when("not $path =~ '/[.]well-known(/|$)'");
+        }
         account.problem(
             location,
             &mut route,
@@ -325,13 +360,7 @@ fn untranslated(
         route.key("respond", format!("{{ status = {} }}", refusal(location.inside())));
         return route;
     }
-    if of_hidden_names {
-        account.unneeded(
-            location,
-            &mut route,
-            "names that begin with a dot are not served, but for .well-known",
-        );
-    } else if is_shut {
+    if is_shut {
         account.problem(
             location,
             &mut route,
@@ -784,6 +813,7 @@ fn php(site: &Site<'_>, front: Option<&str>, block: &[Directive], route: &mut Se
         match site.refuses_script("/directory/index.php") {
             true => {
                 table.key("index", toml_strings(index.arguments.iter().filter(|name| is_file_name(name))))
+    endings_key(&Match::of(location), &mut table);
             }
             false => index_key(index, &mut table),
         }
@@ -814,6 +844,7 @@ fn scripts(
         let front =
             last.split(['?', '$']).next().filter(|front| front.starts_with('/') && front.ends_with(".php"));
         match front {
+    endings_key(how, &mut table);
             Some(_) => {
                 account.translated(tried, &mut table);
                 let front = front_target(tried, last, (how, site), &mut table, account);
@@ -843,6 +874,14 @@ fn index_key(index: &Directive, table: &mut Section) {
 }
 
 fn program(
+/// Writes the endings of the names of scripts, if there are others than `.php`.
+fn endings_key(how: &Match, table: &mut Section) {
+    let endings = how.endings();
+    if endings != [".php"] {
+        table.key("scripts", toml_strings(endings));
+    }
+}
+
     kind: &'static str,
     pass: &Directive,
     scope: &Scope<'_>,

@@ -167,8 +167,14 @@ fn with_directories_of_scripts<'d>(
         && !lists(site.server.inside())
         && !locations.iter().any(|(_, location)| lists(location.inside()));
     let added = |how: &Match, location: &Directive| {
-        let directories = how.directories().filter(|_| is_needed && refuses_all(location.inside()))?;
-        let block = location.inside().iter().filter(|one| one.name != "location").cloned().collect();
+        let is_shut = refuses_all(location.inside());
+        let is_guard = is_shut || matches!(how, Match::Exact(_)) && handler::restricts(location.inside());
+        let directories = how.directories().filter(|_| is_needed && is_guard)?;
+        let is_kept = |one: &&Directive| match is_shut {
+            true => one.name != "location",
+            false => handler::is_of_clients(&one.name),
+        };
+        let block = location.inside().iter().filter(is_kept).cloned().collect();
         Some((directories, Cow::Owned(Directive { block: Some(block), ..location.clone() })))
     };
     let with = |(how, location): (Match, Cow<'d, Directive>)| {

@@ -49,8 +49,15 @@ impl Match {
         match self {
             Match::Exact(path) => path.ends_with(".php"),
             Match::Expression { .. } | Match::Inside { .. } | Match::Nested { .. } => {
+                let Some((text, any_case)) = self.expression() else { return false };
                 // A dot without a backslash stands for itself, too.
-                self.expression().is_some_and(|(text, _)| text.contains(".php") || text.contains("[.]php"))
+                let names_php = text.contains(".php") || text.contains("[.]php");
+                let is_for = |path: &str| {
+                    let whole = expression::whole_path(text, any_case);
+                    whole.is_ok_and(|whole| expression::matches(&whole, path))
+                };
+                names_php
+                    || is_for("/any-name.php") && !is_for("/any-name.any-ending") && !is_for("/any-name")
             }
             Match::Prefix { .. } | Match::Named => false,
         }
@@ -75,9 +82,30 @@ impl Match {
         names.map(|(name, _)| name).filter(|name| !name.is_empty()).filter(is_name).collect()
     }
 
-    /// Whether it matches names that begin with a dot, except `.well-known`.
-    pub fn is_of_hidden_names(&self) -> bool {
-        matches!(self, Match::Expression { expression, .. } if expression.starts_with("/\\.(?!well-known"))
+    /// Whether its expression leaves out `.well-known`.
+    pub fn leaves_out_well_known(&self) -> bool {
+        self.expression().is_some_and(|(text, _)| text.contains("(?!well-known"))
+    }
+
+    /// The endings of the names of scripts that it matches, with their dots; `.php` is always one.
+    pub fn endings(&self) -> Vec<String> {
+        const USUAL: [&str; 9] = ["phtml", "phar", "php3", "php4", "php5", "php7", "php8", "inc", "html"];
+        let mut found = vec![".php".to_string()];
+        let Some((text, any_case)) = self.expression() else { return found };
+        let behind = |dot: &str| text.rfind(dot).map(|at| at + dot.len());
+        let Some(begin) = ["\\.", "[.]"].iter().filter_map(|dot| behind(dot)).max() else { return found };
+        let tail = &text[begin..];
+        let Ok(whole) = expression::whole_path(&format!("^{tail}"), any_case) else { return found };
+        let words = tail.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let both: Vec<&str> = words.chain(USUAL).collect();
+        let upper: Vec<String> = both.iter().chain(&["php"]).map(|word| word.to_ascii_uppercase()).collect();
+        for word in both.into_iter().chain(upper.iter().map(String::as_str)) {
+            let ending = format!(".{word}");
+            if expression::matches(&whole, word) && !found.contains(&ending) {
+                found.push(ending);
+            }
+        }
+        found
     }
 
     /// Whether it may match a directory; nginx searches all locations for that of the index file.
@@ -144,6 +172,11 @@ impl Match {
     /// Writes the keys that match the same paths; the error states why that is impossible.
     pub fn keys(&self, route: &mut Section) -> Result<(), String> {
         let has_wildcards = |path: &str| path.contains('*');
+        if let Match::Exact(path) | Match::Prefix { path, .. } = self
+            && path.contains("//")
+        {
+            return Err("repeated slashes of a path are one here: write the path with one".to_string());
+        }
         match self {
             Match::Exact(path) if !path.ends_with('/') && !has_wildcards(path) => {
                 route.key("path", toml_string(path))
@@ -204,6 +237,10 @@ impl Match {
 
     /// Which directories lead to a script that this matches: nginx searches the location of the index file.
     pub fn directories(&self) -> Option<Match> {
+        if let Match::Exact(path) = self {
+            let directory = path.strip_suffix("index.php").filter(|begin| begin.ends_with('/'))?;
+            return Some(Match::Exact(directory.to_string()));
+        }
         let (text, _) = self.expression()?;
         let expression = expression::directories_of_scripts(text)?;
         let mut found = self.clone();
@@ -249,4 +286,57 @@ fn path_conditions(text: &str, any_case: bool) -> Result<Vec<String>, String> {
 /// Whether it matches all paths that no other location matches.
 pub fn is_everything(how: &Match) -> bool {
     matches!(how, Match::Prefix { path, .. } if path == "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{parse, translate};
+
+    /// The lines of the routes that are not comments.
+    fn lines(server: &str) -> Vec<String> {
+        let text = format!("server {{ listen 80; root /srv; index index.php; {server} }}");
+        let imported = translate(&parse("x", &text).unwrap());
+        let lines = imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(str::to_string).collect()
+    }
+
+    #[test]
+    fn scripts_have_the_endings_of_their_location() {
+        let scripts = |expression: &str| {
+            let lines = lines(&format!("location {expression} {{ fastcgi_pass b:9; }}"));
+            let is_php = lines.iter().any(|line| line == "[site.route.php]");
+            let found = lines.into_iter().find(|line| line.starts_with("scripts = "));
+            (is_php, found.unwrap_or_default().replace("scripts = ", ""))
+        };
+        for (expression, expected) in [
+            ("~ \\.php$", ""),
+            ("~ [.]php(/|$)", ""),
+            ("~ \\.(php|phtml|inc)$", r#"[".php", ".phtml", ".inc"]"#),
+            ("~ ^/api/.+\\.php5?(/|$)", r#"[".php", ".php5"]"#),
+            ("~* \\.php$", r#"[".php", ".PHP"]"#),
+            ("~ \\.ph(?:ar|p|tml)$", r#"[".php", ".phtml", ".phar"]"#),
+        ] {
+            assert_eq!(scripts(expression), (true, expected.to_string()), "{expression}");
+        }
+        assert!(!scripts("~ ^/cgi/").0);
+    }
+
+    #[test]
+    fn a_script_for_some_clients_has_nothing_behind_it() {
+        let php = "location ~ \\.php$ { fastcgi_pass b:9; }";
+        let has = |location: &str, path: &str, answer: &str| {
+            let lines = lines(&format!("{location} {php}"));
+            lines.windows(2).any(|two| two[0] == format!("path = \"{path}\"") && two[1].starts_with(answer))
+        };
+        for rule in ["deny all;", "return 403;", "auth_basic x; auth_basic_user_file /u; fastcgi_pass b:9;"] {
+            let location = format!("location = /a/run.php {{ {rule} }}");
+            assert!(has(&location, "/a/run.php/", "respond = { status = 404 }"), "{rule}");
+        }
+        let open = "location = /a/run.php { fastcgi_pass b:9; }";
+        assert!(!has(open, "/a/run.php/", "respond"));
+        // The index script of a directory is that script, too.
+        assert!(has("location = /a/index.php { deny all; }", "=/a/", "respond = { status = 403 }"));
+        let asks = "location = /a/index.php { auth_basic x; auth_basic_user_file /u; fastcgi_pass b:9; }";
+        assert!(has(asks, "=/a/", "basic_authentication"), "{:?}", lines(asks));
+    }
 }
