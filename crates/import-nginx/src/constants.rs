@@ -68,7 +68,8 @@ fn replace(directive: &mut Directive, name: &str, value: &str) {
     }
 }
 
-fn replaced_in(text: &str, name: &str, value: &str) -> String {
+/// A text with the value of a variable in its place.
+pub(super) fn replaced_in(text: &str, name: &str, value: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(UpToVariable { plain, name: found, is_closed, rest: after }) = first_variable(rest) {

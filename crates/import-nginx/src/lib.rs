@@ -20,6 +20,7 @@
 //! | `cache` | caches of proxies and programs |
 //! | `common` | directives that have the same translation, or none, at every place |
 //! | `constants` | `set` of values that are always the same |
+//! | `named_groups` | groups with names, in expressions of locations |
 //! | `site` | a server, as its locations see it |
 //! | `matching` | how a location matches |
 //! | `keys` | what servers and locations have in common |
@@ -56,6 +57,7 @@ mod log;
 mod map;
 mod matching;
 mod missing_files;
+mod named_groups;
 mod parameters;
 mod reader;
 mod referers;

@@ -18,6 +18,7 @@ use super::keys::{body_limit, error_pages, headers, intercepts, is_file_name};
 use super::log::own_logs;
 use super::matching::{Match, is_everything};
 use super::missing_files::{has_answer, missing_files};
+use super::named_groups;
 use super::rewriting::{condition, rewriting};
 use super::scope::{inherited, refuses_all};
 use super::site::Site;
@@ -65,7 +66,9 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     }
     let mut locations = Vec::new();
     for location in site.locations() {
-        collect(Cow::Borrowed(location), Match::of(location), &mut locations, section, account);
+        let location = named_groups::numbered(location);
+        let how = Match::of(&location);
+        collect(location, how, &mut locations, section, account);
     }
     // The sort is stable: expressions keep their order.
     locations.sort_by_key(|(how, _)| how.rank());
