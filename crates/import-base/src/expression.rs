@@ -172,6 +172,27 @@ pub fn with_slash(expression: &str, target: &str) -> Option<(String, String)> {
     Some((moved, format!("/${{1}}{rest}")))
 }
 
+/// An expression whose first group begins with a slash, and a target with that group behind the name of a
+/// server: the slash is moved out of the group, as in `^/a(/.*)$` with `https://b$1`.
+pub fn slash_before_group(expression: &str, target: &str) -> Option<(String, String)> {
+    let (_, rest) = target.split_once("://")?;
+    let at = rest.find(['/', '$'])?;
+    if !rest[at..].starts_with("$1") && !rest[at..].starts_with("${1}") {
+        return None;
+    }
+    let begin = expression.find('(')?;
+    let group = &expression[begin..];
+    let length = group_length(group);
+    let after = &group[length..];
+    let is_moved = group.starts_with("(/")
+        && !expression[..begin].ends_with('\\')
+        && !group[..length].contains('|')
+        && !group[2..].starts_with(['?', '*', '+', '{'])
+        && !after.starts_with(['?', '*', '+', '{']);
+    let target = target.replace("$1", "/$1").replace("${1}", "/${1}");
+    is_moved.then(|| (format!("{}/({}", &expression[..begin], &group[2..]), target))
+}
+
 /// A path within the parameters of a target; `None`: it has characters that must be percent-encoded there.
 pub fn literal_of_target(path: &str) -> Option<String> {
     let stays = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
@@ -382,6 +403,23 @@ pub fn literal(path: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_slash_moves_out_of_the_group_behind_a_server() {
+        let moved = |expression: &str, target: &str| slash_before_group(expression, target);
+        let found = Some(("^/a/(.*)$".to_string(), "https://b/$1?x".to_string()));
+        assert_eq!(moved("^/a(/.*)$", "https://b$1?x"), found);
+        for (expression, target) in [
+            ("^/a(/.*)$", "https://b/$1"),
+            ("^/a(/.*)?$", "https://b$1"),
+            ("^/a(/x|y)$", "https://b$1"),
+            ("^/a(/?.*)$", "https://b$1"),
+            ("^/a(.*)$", "https://b$1"),
+            ("^/a(/.*)$", "/b$1"),
+        ] {
+            assert_eq!(moved(expression, target), None, "{expression} {target}");
+        }
+    }
 
     #[test]
     fn expressions_match_the_whole_path() {

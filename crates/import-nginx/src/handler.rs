@@ -626,6 +626,11 @@ fn files(own: &Scope<'_>, how: &Match, site: &Site<'_>, route: &mut Section, acc
         match is_passed && !tries {
             true => account.unneeded(root, route, "another server answers here, not a file"),
             false => {
+                if root.argument(0).contains('$') {
+                    let advice = "a directory has no variables: write a route for each value";
+                    account.problem(root, route, advice);
+                    return route.key("respond", "{ status = 404 }");
+                }
                 account.translated(root, route);
                 if site.root().is_none_or(|of_site| of_site.argument(0) != root.argument(0)) {
                     route.key("root", toml_string(root.argument(0)));
@@ -808,12 +813,12 @@ fn php(site: &Site<'_>, front: Option<&str>, block: &[Directive], route: &mut Se
     let Some(pass) = scope.one("fastcgi_pass") else { return };
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, &scope, &mut table, &mut Account::default());
+    endings_key(&Match::of(location), &mut table);
     // The index is that of the directory's location, not that of the scripts.
     if let Some(index) = site.scope.within(block).one("index") {
         match site.refuses_script("/directory/index.php") {
             true => {
                 table.key("index", toml_strings(index.arguments.iter().filter(|name| is_file_name(name))))
-    endings_key(&Match::of(location), &mut table);
             }
             false => index_key(index, &mut table),
         }
@@ -839,12 +844,12 @@ fn scripts(
 ) {
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, scope, &mut table, account);
+    endings_key(how, &mut table);
     if let Some(tried) = scope.one("try_files") {
         let last = tried.arguments.last().map_or("", String::as_str);
         let front =
             last.split(['?', '$']).next().filter(|front| front.starts_with('/') && front.ends_with(".php"));
         match front {
-    endings_key(how, &mut table);
             Some(_) => {
                 account.translated(tried, &mut table);
                 let front = front_target(tried, last, (how, site), &mut table, account);
@@ -869,11 +874,6 @@ fn script_keys(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account
     }
 }
 
-fn index_key(index: &Directive, table: &mut Section) {
-    table.key("index", toml_strings(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
-}
-
-fn program(
 /// Writes the endings of the names of scripts, if there are others than `.php`.
 fn endings_key(how: &Match, table: &mut Section) {
     let endings = how.endings();
@@ -882,6 +882,11 @@ fn endings_key(how: &Match, table: &mut Section) {
     }
 }
 
+fn index_key(index: &Directive, table: &mut Section) {
+    table.key("index", toml_strings(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
+}
+
+fn program(
     kind: &'static str,
     pass: &Directive,
     scope: &Scope<'_>,

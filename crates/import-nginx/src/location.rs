@@ -242,7 +242,10 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     // Without one it is written last, if the routes need it.
     if let Some(root) = site.root() {
         account.translated(root, section);
-        section.key("root", toml_string(root.argument(0)));
+        match root.argument(0).contains('$') {
+            true => account.problem(root, section, "a directory has no variables: write a site for each"),
+            false => section.key("root", toml_string(root.argument(0))),
+        }
     }
     if let Some(index) = site.scope.one("index") {
         account.translated(index, section);

@@ -11,7 +11,7 @@ use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression;
 use touchstone_import_base::output::Section;
-use touchstone_import_base::toml_text::{toml_string, toml_strings};
+use touchstone_import_base::toml_text::{check_target, toml_string, toml_strings};
 
 /// Translates `return` and `rewrite` to routes; `within` and `location` are the location that contains them.
 pub fn rewriting(
@@ -96,6 +96,13 @@ fn redirect(
     route: &mut Section,
 ) -> Result<(), String> {
     let to = value::template(to, &site.facts(drops_query), &site.language())?;
+    check_target(&to)?;
+    let rest = to.split_once("://").map_or("", |(_, rest)| rest).replace("${host}", "").replace("$host", "");
+    // A path begins with a slash.
+    let end = ["/", "?", "$path", "${path}"].iter().filter_map(|begin| rest.find(begin)).min();
+    if rest[..end.unwrap_or(rest.len())].contains('$') {
+        return Err("the name of a server in a target has no variables except '$host'".to_string());
+    }
     route.key("redirect", format!("{{ to = {}, status = {code} }}", toml_string(&to)));
     Ok(())
 }
@@ -108,7 +115,7 @@ fn rewrite(
     route: &mut Section,
 ) -> Result<(), String> {
     let (from, to) = (directive.argument(0), directive.argument(1));
-    let moved = expression::with_slash(from, to);
+    let moved = expression::with_slash(from, to).or_else(|| expression::slash_before_group(from, to));
     let (from, to) = moved.as_ref().map_or((from, to), |(from, to)| (from.as_str(), to.as_str()));
     match within {
         None => {}
@@ -172,6 +179,14 @@ pub fn condition(
             return None;
         }
         ["$scheme", "=", _] => {}
+        // `$https` is `on` or empty.
+        ["$https", "=" | "!=", ..] | ["$https"] => {
+            let is_on = matches!(words.as_slice(), ["$https"] | ["$https", "=", "on"] | ["$https", "!="]);
+            if is_on != site.is_secure {
+                account.unneeded(directive, section, "the site has no such clients");
+                return None;
+            }
+        }
         ["$request_method", "=", wanted] => route.key("methods", toml_strings([wanted])),
         _ => match site.language_at(Some(directive)).condition(directive) {
             Ok(condition) if condition == flags::NEVER => {
