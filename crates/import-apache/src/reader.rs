@@ -100,10 +100,20 @@ fn names_of_overrides(directives: &[Directive]) -> Vec<String> {
     names
 }
 
+/// A `<Macro NAME PARAMETERS>` of mod_macro.
+#[derive(Clone)]
+struct Macro {
+    parameters: Vec<String>,
+    /// Its lines, with their numbers.
+    lines: Vec<(usize, String)>,
+}
+
 struct Reader {
     /// The base of relative names: `ServerRoot`, or the directory of the first file.
     directory: Option<PathBuf>,
     variables: BTreeMap<String, String>,
+    /// The macros, by their names in lower case.
+    macros: BTreeMap<String, Macro>,
     /// The names of the files with directives for their directories; empty: `.htaccess`.
     names: Vec<String>,
     counts: Counts,
@@ -111,7 +121,13 @@ struct Reader {
 
 impl Reader {
     fn new(directory: Option<PathBuf>) -> Reader {
-        Reader { directory, variables: BTreeMap::new(), names: Vec::new(), counts: Counts::default() }
+        Reader {
+            directory,
+            variables: BTreeMap::new(),
+            macros: BTreeMap::new(),
+            names: Vec::new(),
+            counts: Counts::default(),
+        }
     }
 
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
@@ -152,6 +168,10 @@ impl Reader {
                 let mut words = self.words(head, &place)?.into_iter();
                 let name = words.next().unwrap_or_default();
                 let arguments: Vec<String> = words.collect();
+                if name.eq_ignore_ascii_case("macro") {
+                    self.define(&arguments, lines, &place)?;
+                    continue;
+                }
                 let inside = self.block(file, lines, depth + 1, Some(&name))?;
                 match self.is_open(&name, &arguments) {
                     Some(true) => directives.extend(inside),
@@ -178,6 +198,48 @@ impl Reader {
         }
     }
 
+    /// Keeps the lines of a macro.
+    fn define(
+        &mut self,
+        arguments: &[String],
+        lines: &mut dyn Iterator<Item = (usize, String)>,
+        place: &Place,
+    ) -> Result<(), String> {
+        let Some((name, parameters)) = arguments.split_first() else {
+            return Err(format!("{place}: the macro has no name"));
+        };
+        let mut kept = Vec::new();
+        for (number, line) in lines {
+            if line.to_ascii_lowercase().starts_with("</macro") {
+                let kept = Macro { parameters: parameters.to_vec(), lines: kept };
+                self.macros.insert(name.to_ascii_lowercase(), kept);
+                return Ok(());
+            }
+            kept.push((number, line));
+        }
+        Err(format!("{place}: the file ends in a macro: '</Macro>' is missing"))
+    }
+
+    /// The directives of a macro with these arguments; `None`: it is not defined here.
+    fn expanded(&mut self, used: &Directive, depth: usize) -> Result<Option<Vec<Directive>>, String> {
+        let Some(Macro { parameters, mut lines }) =
+            self.macros.get(&used.argument(0).to_ascii_lowercase()).cloned()
+        else {
+            return Ok(None);
+        };
+        let mut values: Vec<(String, &String)> =
+            parameters.into_iter().zip(used.arguments.iter().skip(1)).collect();
+        // Of two parameters that begin alike the longer one is looked for first.
+        values.sort_by_key(|(parameter, _)| std::cmp::Reverse(parameter.len()));
+        for (_, line) in &mut lines {
+            for (parameter, value) in &values {
+                *line = line.replace(parameter.as_str(), value);
+            }
+        }
+        let file: Rc<str> = used.place.file().into();
+        self.block(&file, &mut lines.into_iter(), depth + 1, None).map(Some)
+    }
+
     fn put(
         &mut self,
         directive: Directive,
@@ -188,6 +250,11 @@ impl Reader {
             "define" => {
                 self.variables.insert(directive.argument(0).to_string(), directive.argument(1).to_string());
             }
+            "use" => match self.expanded(&directive, depth)? {
+                Some(lines) => directives.extend(lines),
+                None => directives.push(directive),
+            },
+            "undefmacro" => _ = self.macros.remove(&directive.argument(0).to_ascii_lowercase()),
             "serverroot" if self.directory.is_some() => {
                 let root = PathBuf::from(directive.argument(0));
                 if root.is_dir() {
@@ -399,6 +466,32 @@ mod tests {
             .iter()
             .flat_map(|directive| std::iter::once(directive.to_string()).chain(all(directive.inside())))
             .collect()
+    }
+
+    #[test]
+    fn macros_are_expanded() {
+        let text = "<Macro Host $name $dir>\n<VirtualHost *:80>\nServerName $name\n<Directory $dir/x>\n\
+                    Require all denied\n</Directory>\n</VirtualHost>\n</Macro>\n\
+                    use host a.org /srv/a\nUse None b\nUndefMacro Host\nUse Host c /d";
+        assert_eq!(
+            shown(text),
+            [
+                "a.conf:2: <VirtualHost *:80>",
+                "a.conf:3: ServerName a.org",
+                "a.conf:4: <Directory /srv/a/x>",
+                "a.conf:5: Require all denied",
+                "a.conf:10: Use None b",
+                "a.conf:12: Use Host c /d",
+            ]
+        );
+        for (text, message) in [
+            ("<Macro a>\nx", "a.conf:1: the file ends in a macro: '</Macro>' is missing"),
+            ("<Macro>\n</Macro>", "a.conf:1: the macro has no name"),
+        ] {
+            assert_eq!(parse("a.conf", text).unwrap_err(), message);
+        }
+        // A macro that uses itself ends.
+        assert!(parse("a.conf", "<Macro a>\nUse a\n</Macro>\nUse a").unwrap_err().contains("deep"));
     }
 
     #[test]
