@@ -536,10 +536,9 @@ fn rule(
         }
         let mut route = Section::new("[[site.route]]");
         let any_case = has(&["NC", "nocase"]);
-        let (moved, to) = match expression::with_slash(pattern, to).filter(|_| context.directory.is_none()) {
-            Some(moved) => moved,
-            None => (pattern.to_string(), to.to_string()),
-        };
+        let moved = expression::with_slash(pattern, to).filter(|_| context.directory.is_none());
+        let moved = moved.or_else(|| expression::slash_before_group(pattern, to));
+        let (moved, to) = moved.unwrap_or_else(|| (pattern.to_string(), to.to_string()));
         let (pattern, to) = (moved.as_str(), to.as_str());
         keys(pattern, &alternative, context, any_case, uses_groups_of_condition, &mut route)?;
         let mut answer = Section::new("[[site.route]]");
@@ -955,11 +954,9 @@ fn check_target(to: &str) -> Result<(), String> {
     let begins = ["/", "$path", "${path}", "http://", "https://", "$map{", "${map{"];
     let behind = to.split_once("://").map_or("", |(_, rest)| rest);
     let behind = ["$host", "${host}"].iter().find_map(|host| behind.strip_prefix(host)).unwrap_or(behind);
-    let server = if behind.starts_with("$path") || behind.starts_with("${path}") {
-        ""
-    } else {
-        behind.split('/').next().unwrap_or_default()
-    };
+    // A path begins with a slash.
+    let end = ["/", "$path", "${path}"].iter().filter_map(|begin| behind.find(begin)).min();
+    let server = &behind[..end.unwrap_or(behind.len())];
     if server.contains('$') && !server.contains("$map{") {
         return Err("the name of a server in a target has no variables except %{HTTP_HOST}".to_string());
     }
