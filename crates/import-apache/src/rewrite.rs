@@ -96,7 +96,17 @@ pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section
             _ => continue,
         };
         let mut route = Section::new("[[site.route]]");
-        match redirect(status, rest, name == "redirectmatch", &mut route) {
+        let mut result = redirect(status, rest, name == "redirectmatch", &mut route);
+        let wider: Vec<String> = rest.iter().map(|word| expression::without_looks(word)).collect();
+        if result.is_err() && status >= 400 && wider != rest {
+            route = Section::new("[[site.route]]");
+            result = redirect(status, &wider, true, &mut route);
+            leave_out_well_known(&rest[0], &mut route);
+            if result.is_ok() {
+                account.problem(directive, notes, WIDER);
+            }
+        }
+        match result {
             Ok(()) => {
                 account.translated(directive, &mut route);
                 route.notes_first();
@@ -540,7 +550,18 @@ fn rule(
         let moved = moved.or_else(|| expression::slash_before_group(pattern, to));
         let (moved, to) = moved.unwrap_or_else(|| (pattern.to_string(), to.to_string()));
         let (pattern, to) = (moved.as_str(), to.as_str());
-        keys(pattern, &alternative, context, any_case, uses_groups_of_condition, &mut route)?;
+        let own_keys = |pattern: &str, route: &mut Section| {
+            keys(pattern, &alternative, context, any_case, uses_groups_of_condition, route)
+        };
+        if let Err(advice) = own_keys(pattern, &mut route) {
+            if !forbids(&flags) || expression::without_looks(pattern) == pattern {
+                return Err(advice);
+            }
+            route = Section::new("[[site.route]]");
+            own_keys(&expression::without_looks(pattern), &mut route)?;
+            leave_out_well_known(pattern, &mut route);
+            rules.lost = Some(WIDER.to_string());
+        }
         let mut answer = Section::new("[[site.route]]");
         action(to, &flags, base, context, &mut answer)?;
         if is_missing && (answer.has("redirect") || answer.has("respond")) && !forbids(&flags) {
@@ -571,6 +592,16 @@ fn rule(
         is_done = true;
     }
     Ok((!is_done).then_some("the site has no such clients"))
+}
+
+/// What is said of a refusal whose expression is written without groups that this server does not support.
+const WIDER: &str = "it refuses all paths that match without the groups '(?...': write them apart";
+
+/// Leaves out `/.well-known` where an expression does so.
+fn leave_out_well_known(expression: &str, route: &mut Section) {
+    if expression.contains("(?!") && expression.contains("well-known") {
+        route.and_when("not $path =~ '^/[.]well-known(/|$)'");
+    }
 }
 
 /// Whether a rule refuses clients: this server then refuses them without a look at the files.

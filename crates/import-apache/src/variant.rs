@@ -110,7 +110,7 @@ pub fn variants<'d>(area: &Area<'d>, scope: &[&'d Directive], is_secure: bool) -
     let (mut found, mut of_conditions) = (Vec::new(), Vec::new());
     let mut of_paths = Vec::new();
     for section in scope.iter().copied().filter(|section| is_of_expression(section)) {
-        let keys = whole_path(section);
+        let keys = whole_path(section, area);
         if keys.as_ref().map_or(true, |(begin, _)| may_overlap(begin, &area.path)) {
             let keys = keys.map(|(_, pattern)| Keys { pattern: Some(pattern), ..Keys::default() });
             of_paths.push(Variant { section, keys });
@@ -247,12 +247,18 @@ fn below_wildcards(named: &str, area: &Area<'_>) -> Option<String> {
 }
 
 /// The literal text that each path of the section begins with, and its expression for whole paths.
-fn whole_path(section: &Directive) -> Result<(String, String), String> {
+fn whole_path(section: &Directive, area: &Area<'_>) -> Result<(String, String), String> {
     let named = section.arguments.last().map_or("", String::as_str);
     let is_of_directories = is(section, "DirectoryMatch") || is(section, "Directory");
-    if is_of_directories && (named.starts_with('^') || named.ends_with('$')) {
-        return Err("write the paths of these directories as 'pattern' of a route".to_string());
-    }
+    let of_path;
+    let named = match is_of_directories && (named.starts_with('^') || named.ends_with('$')) {
+        true => {
+            of_path = below_directory(named, area)
+                .ok_or("write the paths of these directories as 'pattern' of a route")?;
+            of_path.as_str()
+        }
+        false => named,
+    };
     let begin: String = match named.strip_prefix('^') {
         Some(rest) if !named.contains('|') => {
             let end =
@@ -264,6 +270,27 @@ fn whole_path(section: &Directive) -> Result<(String, String), String> {
         _ => String::new(),
     };
     Ok((begin, expression::whole_path(named, false)?))
+}
+
+/// The expression for paths of one for directories that begins with that of the area, or one around it: `None`:
+/// it has another form.
+fn below_directory(named: &str, area: &Area<'_>) -> Option<String> {
+    let mut directory = area.directory.as_deref()?.trim_end_matches('/');
+    let mut path = area.path.trim_end_matches('/');
+    // Where both have the same end, the directories around have the paths around.
+    while let (Some((outer, name)), Some((around, part))) =
+        (directory.rsplit_once('/'), path.rsplit_once('/'))
+        && name == part
+    {
+        (directory, path) = (outer, around);
+    }
+    if named.ends_with('$') || expression::alternatives(named).len() > 1 {
+        return None;
+    }
+    let text = named.strip_prefix('^')?;
+    let rest = text.strip_prefix(directory).or(text.strip_prefix(&expression::literal(directory)))?;
+    let is_whole = rest.is_empty() || rest.starts_with(['/', '(', '[']);
+    is_whole.then(|| format!("^{}{rest}", expression::literal(path)))
 }
 
 /// Whether paths with this beginning may be in an area.
