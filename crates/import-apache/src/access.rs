@@ -35,20 +35,33 @@ pub struct Access {
 /// The access directives that apply. Two modules of Apache keep them, and each uses the last section with any
 /// of its own: `Require` and its groups, and `Order`, `Allow`, `Deny` and `Satisfy`.
 struct AccessDirectives<'d> {
+    /// The `AuthMerging` of the section with these, if it adds the rules of the sections around it.
+    merging: Option<&'d Directive>,
     requires: Vec<&'d Directive>,
     hosts: Vec<&'d Directive>,
 }
 
 impl<'d> AccessDirectives<'d> {
     fn of(area: &Area<'d>) -> AccessDirectives<'d> {
+        const REQUIRES: [&str; 4] = ["require", "requireall", "requireany", "requirenone"];
+        let named_in = |section: &&'d Directive, names: &[&str]| -> Vec<&'d Directive> {
+            section.inside().iter().filter(|one| names.iter().any(|name| is(one, name))).collect()
+        };
         let last = |names: &[&str]| {
-            let named_in = |section: &&'d Directive| -> Vec<&'d Directive> {
-                section.inside().iter().filter(|one| names.iter().any(|name| is(one, name))).collect()
-            };
-            area.sections.iter().rev().map(named_in).find(|found| !found.is_empty()).unwrap_or_default()
+            let found = area.sections.iter().rev().map(|section| named_in(section, names));
+            found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+        };
+        let sections = area.sections.iter().rev().filter(|section| !named_in(section, &REQUIRES).is_empty());
+        let merging = |section: &&'d Directive| {
+            section
+                .inside()
+                .iter()
+                .rfind(|one| is(one, "AuthMerging"))
+                .filter(|one| !one.argument(0).eq_ignore_ascii_case("off"))
         };
         AccessDirectives {
-            requires: last(&["require", "requireall", "requireany", "requirenone"]),
+            merging: sections.into_iter().next().and_then(merging),
+            requires: last(&REQUIRES),
             hosts: last(&["order", "allow", "deny", "satisfy"]),
         }
     }
@@ -102,6 +115,11 @@ pub fn write(
             Some((_, advice)) => account.problem(directive, route, advice),
             None => account.translated(directive, route),
         }
+    }
+    if let Some(merging) = deciding.merging {
+        let advice = "all clients are refused: write the rules of this section and those around it as one";
+        account.problem(merging, route, advice);
+        access.is_shut = true;
     }
     if access.is_shut {
         route.key("respond", "{ status = 403 }");
@@ -450,7 +468,7 @@ mod tests {
             let names = ["order", "allow", "deny", "satisfy"];
             directives.iter().filter(|one| names.iter().any(|name| is(one, name)) == old).collect()
         };
-        AccessDirectives { requires: with_age(false), hosts: with_age(true) }.access()
+        AccessDirectives { merging: None, requires: with_age(false), hosts: with_age(true) }.access()
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct Answer<'a, 'd> {
     pub missing: Option<&'a Missing>,
     /// The origin for paths that are not files.
     pub missing_origin: Option<&'a str>,
+    /// Clients use HTTPS.
+    pub is_secure: bool,
     /// Routes with more conditions, each with the script for paths that are not files.
     pub missing_if: &'a [(Section, Missing)],
 }
@@ -84,6 +86,12 @@ pub fn write(
 ) {
     if !area.every(REFUSED).is_empty() {
         return route.key("respond", "{ status = 500 }");
+    }
+    for line in area.every("SSLRequireSSL") {
+        account.translated(line, route);
+        if !answer.is_secure {
+            return route.key("respond", "{ status = 403 }");
+        }
     }
     if access::write(area, environment, route, account) || redirect(area, route, account) {
         return;

@@ -105,6 +105,7 @@ pub fn fill<'d>(
             missing: missing.as_ref(),
             missing_origin: origin.as_deref(),
             missing_if: &missing_if,
+            is_secure: host.is_secure,
         };
         // `<Location /a>` and `ProxyPass /a` are for `/a`, too.
         let exact = path.trim_end_matches('/').to_string();
@@ -501,6 +502,8 @@ const KNOWN: &[&str] = &[
     "sslcertificatekeyfile",
     "sslcertificatechainfile",
     "sslprotocol",
+    "sslrequiressl",
+    "authmerging",
     "require",
     "requireall",
     "requireany",
@@ -689,9 +692,7 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
                 "see 'client_authorities' (docs/https.md); until then all clients are allowed"
             }
             "sslusestapling" | "sslstaplingcache" => "OCSP responses are not stapled",
-            "authbasicprovider" | "authgroupfile" | "authmerging" => {
-                "see 'basic_authentication' (docs/access.md)"
-            }
+            "authbasicprovider" | "authgroupfile" => "see 'basic_authentication' (docs/access.md)",
             "limitrequestbody" => "see 'body_bytes' of [limits]",
             "addhandler" | "action" | "addoutputfilter" | "setoutputfilter" | "xbithack" => {
                 "see 'cgi' and 'includes' of a route (docs/cgi.md, docs/includes.md)"

@@ -384,6 +384,67 @@ mod tests {
     }
 
     #[test]
+    fn directories_by_expression_from_the_beginning() {
+        let patterns = |section: &str| {
+            let text = format!(
+                "DocumentRoot /srv/w.org\nAlias /d /opt/d\n{section}\nRequire all denied\n</DirectoryMatch>"
+            );
+            let (lines, problems) = lines_of(&text);
+            (lines.into_iter().filter(|line| line.starts_with("pattern")).collect::<Vec<_>>(), problems)
+        };
+        let logs = [r#"pattern = "/site[0-9]/logs(?s:.*)""#.to_string()];
+        for named in ["^/srv/w.org/site[0-9]/logs", r"^/srv/w\.org/site[0-9]/logs"] {
+            let (found, _) = patterns(&format!("<DirectoryMatch {named}>"));
+            assert!(found.contains(&logs[0]), "{named}: {found:?}");
+        }
+        let (found, _) = patterns("<DirectoryMatch ^/opt/d/x>");
+        assert!(found.contains(&"pattern = \"/d/x(?s:.*)\"".to_string()), "{found:?}");
+        for named in ["^/srv/.*/logs", "^/srv/w.org/a|/b", "/logs$"] {
+            let (found, problems) = patterns(&format!("<DirectoryMatch {named}>"));
+            assert!(found.is_empty() && problems > 0, "{named}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_besides_users() {
+        let answers = |section: &str, secure: &str| {
+            let text = format!(
+                "<VirtualHost *:443>\nServerName a.org\nSSLEngine {secure}\nDocumentRoot /srv\n\
+                 <Directory /srv>\nRequire all denied\n</Directory>\n\
+                 <Directory /srv/a>\n{section}\nRequire all granted\n</Directory>\n</VirtualHost>"
+            );
+            let (lines, problems) = lines_of(&text);
+            let at = lines.iter().position(|line| line == "path = \"/a/\"").unwrap();
+            (lines.get(at + 1).is_some_and(|line| line == "respond = { status = 403 }"), problems)
+        };
+        assert_eq!(answers("", "on"), (false, 0));
+        assert_eq!(answers("SSLRequireSSL", "on"), (false, 0));
+        assert_eq!(answers("SSLRequireSSL", "off"), (true, 0));
+        assert_eq!(answers("AuthMerging And", "on"), (true, 1));
+        assert_eq!(answers("AuthMerging Off", "on"), (false, 0));
+    }
+
+    #[test]
+    fn rules_that_refuse_have_no_lookahead() {
+        let (lines, problems) = lines_of(
+            "DocumentRoot /srv\nRewriteEngine On\n\
+             RewriteRule ^/(?:\\.(?!well-known)|occ|db_).* - [R=404,L]\n\
+             RedirectMatch 403 /(a|b(?!c))/x\nRewriteRule ^/x(?!y) /z\n\
+             RewriteRule ^/pay/ https://www.a.org%{REQUEST_URI} [R]\nRewriteRule ^/o(/.*)$ https://b.org$1 [R]",
+        );
+        assert_eq!(problems, 2, "{lines:?}");
+        for line in [
+            "pattern = \"/(?:\\\\.|occ|db_).*(?s:.*)\"",
+            "when = \"not $path =~ '^/[.]well-known(/|$)'\"",
+            "pattern = \"(?s:.*?)/(a|b)/x(?s:.*)\"",
+            "redirect = { to = \"https://www.a.org${path}\", status = 302 }",
+            "redirect = { to = \"https://b.org/${1}\", status = 302 }",
+        ] {
+            assert!(lines.iter().any(|other| other == line), "{line}\n{}", lines.join("\n"));
+        }
+    }
+
+    #[test]
     fn directories_by_expression_and_with_wildcards() {
         let patterns = |named: &str| {
             let text = format!(
