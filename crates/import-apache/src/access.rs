@@ -189,7 +189,7 @@ fn decide(directives: &[&Directive], all_are_asked: bool) -> Access {
             "requireany" => decide(&inside, false),
             "requirenone" => none_of(&decide(&inside, true)),
             "require" => require(directive),
-            _ => Access::default().with_problem(OPEN),
+            _ => Access::unknown(),
         };
         child.problems.iter_mut().for_each(|(at, _)| *at = index);
         children.push((index, child));
@@ -204,7 +204,7 @@ fn decide(directives: &[&Directive], all_are_asked: bool) -> Access {
 fn none_of(inner: &Access) -> Access {
     let mut none = Access { refused: inner.needed.clone(), deny: inner.allow.clone(), ..Access::default() };
     if inner.needs_user || !inner.refused.is_empty() || !inner.problems.is_empty() || inner.is_shut {
-        none = none.with_problem(OPEN);
+        none = Access::unknown();
     }
     none
 }
@@ -348,9 +348,15 @@ fn either(hosts: Access, users: Access, has_require: bool, index: usize) -> Acce
     }
 }
 
+const SHUT: &str = "it admits no client until you write 'allow' or 'basic_authentication' in its place";
 const OPEN: &str = "what it forbids is allowed until you write 'allow', 'deny' or 'basic_authentication'";
 
 impl Access {
+    /// What a rule without a counterpart admits: no client, so that it opens nothing.
+    fn unknown() -> Access {
+        Access { is_shut: true, ..Access::default() }.with_problem(SHUT)
+    }
+
     fn with_problem(mut self, advice: &str) -> Access {
         self.problems.push((0, advice.to_string()));
         self
@@ -412,11 +418,11 @@ fn require(directive: &Directive) -> Access {
         ["all", "denied"] => access.is_shut = true,
         ["ip", list @ ..] => match networks(list) {
             Some(list) => access.allow = list,
-            None => return access.with_problem(OPEN),
+            None => return Access::unknown(),
         },
         ["not", "ip", list @ ..] => match networks(list) {
             Some(list) => access.deny = list,
-            None => return access.with_problem(OPEN),
+            None => return Access::unknown(),
         },
         ["local"] => access.allow.extend(["127.0.0.0/8", "::1"].map(String::from)),
         ["host", names @ ..] if !names.is_empty() && names.iter().all(|name| *name == "localhost") => {
@@ -452,7 +458,7 @@ fn require(directive: &Directive) -> Access {
             let advice = "all users of the file are allowed; write those who may enter to a separate file";
             access.problems.push((0, advice.to_string()));
         }
-        _ => access.problems.push((0, OPEN.to_string())),
+        _ => return Access::unknown(),
     }
     access
 }
@@ -574,6 +580,23 @@ mod tests {
         let both = access("<RequireAll>\nRequire ip 10\nRequire ip 10.1 11\n</RequireAll>");
         assert_eq!(both.allow, ["10.1.0.0/16"]);
         assert!(access("<RequireAll>\nRequire ip 10\nRequire ip 11\n</RequireAll>").is_shut);
+    }
+
+    #[test]
+    fn a_rule_without_a_counterpart_admits_no_client() {
+        for (text, is_shut) in [
+            ("Require expr true", true),
+            ("Require host example.com", true),
+            ("Require ip 10.0.0.0/8\nRequire method GET", false),
+            ("<RequireAll>\nRequire ip 10.0.0.0/8\nRequire method GET\n</RequireAll>", true),
+            (
+                "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire expr true\n</RequireNone>\n</RequireAll>",
+                true,
+            ),
+        ] {
+            let found = access(text);
+            assert_eq!((found.is_shut, found.problems.len()), (is_shut, 1), "{text}");
+        }
     }
 
     #[test]
