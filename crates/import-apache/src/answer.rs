@@ -535,7 +535,7 @@ fn begins_with_dot(expression: &str) -> bool {
         let Some(rest) = part.strip_prefix('^') else { return false };
         let group = rest.strip_prefix('(').map(|inside| inside.strip_prefix("?:").unwrap_or(inside));
         match group {
-            // The group must not be optional, and must not have others in it: `^(\.(a|b))` is not looked into.
+            // The group must not be optional, and must have no others in it: not `^(\.(a|b))`.
             Some(inside) if !inside.starts_with('?') => {
                 let Some((inside, after)) = inside.split_once(')') else { return false };
                 !inside.contains('(')

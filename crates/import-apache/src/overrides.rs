@@ -2,7 +2,7 @@
 //! are allowed.
 //!
 //! Apache answers 500 to every request in a directory whose `.htaccess` has a directive that is not allowed,
-//! so such a directory is refused here, too. `AllowOverride None` means that files have no effect; without any
+//! so such a directory is refused here, too. With `AllowOverride None` files have no effect; without
 //! `AllowOverride` none of their directives is allowed.
 
 use super::area::{is, name};
@@ -81,8 +81,8 @@ pub fn in_force(
             let advice = match allowed.is_ignored {
                 true => "'AllowOverride' does not allow it, so it has no effect",
                 false => {
-                    "'AllowOverride' does not allow it: Apache answers 500 to all requests in this directory, \
-                     and so does this server; remove the line, or allow it and import again"
+                    "'AllowOverride' does not allow it: Apache answers 500 to all requests in this directory, and \
+                     so does this server; remove the line, or allow it and import again"
                 }
             };
             account.problem(one, section, advice);
@@ -321,8 +321,8 @@ mod tests {
     #[test]
     fn the_last_section_around_a_directory_counts() {
         let text = "<Directory />\nAllowOverride None\n</Directory>\n<Directory /srv/*/www>\nAllowOverride \
-                    AuthConfig Options=Indexes,MultiViews\n</Directory>\n<Directory /srv>\nAllowOverride All\n\
-                    </Directory>\n<Directory /srv/list>\nAllowOverride None\nAllowOverrideList Redirect\n\
+                    AuthConfig Options=Indexes,MultiViews\n</Directory>\n<Directory /srv>\n\
+                    AllowOverride All\n</Directory>\n<Directory /srv/list>\nAllowOverride None\nAllowOverrideList Redirect\n\
                     </Directory>";
         let directives = parse("a.conf", text).unwrap();
         let allowed = |directory: &str| allowed(directory, directives.iter());

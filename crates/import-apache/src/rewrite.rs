@@ -553,15 +553,7 @@ fn rule(
         let own_keys = |pattern: &str, route: &mut Section| {
             keys(pattern, &alternative, context, any_case, uses_groups_of_condition, route)
         };
-        if let Err(advice) = own_keys(pattern, &mut route) {
-            if !forbids(&flags) || expression::without_looks(pattern) == pattern {
-                return Err(advice);
-            }
-            route = Section::new("[[site.route]]");
-            own_keys(&expression::without_looks(pattern), &mut route)?;
-            leave_out_well_known(pattern, &mut route);
-            rules.lost = Some(WIDER.to_string());
-        }
+        rules.lost = keys_or_wider(pattern, forbids(&flags), &mut route, &own_keys)?;
         let mut answer = Section::new("[[site.route]]");
         action(to, &flags, base, context, &mut answer)?;
         if is_missing && (answer.has("redirect") || answer.has("respond")) && !forbids(&flags) {
@@ -592,6 +584,26 @@ fn rule(
         is_done = true;
     }
     Ok((!is_done).then_some("the site has no such clients"))
+}
+
+/// Writes the keys of a rule; those of a refusal without the groups that this server does not support, if it
+/// has any. Returns what is to be said of that.
+fn keys_or_wider(
+    pattern: &str,
+    is_refusal: bool,
+    route: &mut Section,
+    keys: &dyn Fn(&str, &mut Section) -> Result<(), String>,
+) -> Result<Option<String>, String> {
+    let wider = expression::without_looks(pattern);
+    match keys(pattern, route) {
+        Err(_) if is_refusal && wider != pattern => {
+            *route = Section::new("[[site.route]]");
+            keys(&wider, route)?;
+            leave_out_well_known(pattern, route);
+            Ok(Some(WIDER.to_string()))
+        }
+        result => result.map(|()| None),
+    }
 }
 
 /// What is said of a refusal whose expression is written without groups that this server does not support.

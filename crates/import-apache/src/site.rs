@@ -88,12 +88,7 @@ pub fn fill<'d>(
             missing = found.missing.or(missing);
             origin = found.missing_origin.or(origin);
         }
-        for section in area.sections.iter().filter(|one| one.argument(1) == HTACCESS || is(one, "Directory"))
-        {
-            if mounts.iter().any(|mount| mount.path_of(name(section)).as_deref() == Some(path.as_str())) {
-                routes.extend(rewrite::redirects(section.inside(), account, &mut notes));
-            }
-        }
+        routes.extend(redirects_of(&area, &mounts, account, &mut notes));
         let alias_at =
             |list: &[&'d Directive]| list.iter().copied().find(|one| with_slash(one.argument(0)) == path);
         let answer = Answer {
@@ -123,6 +118,21 @@ pub fn fill<'d>(
     restrict_origins(&mut routes, &scope, &environment, account);
     routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
     section.complete_root();
+}
+
+/// The redirects of the sections for the directory of an area.
+fn redirects_of(
+    area: &Area<'_>,
+    mounts: &[Mount],
+    account: &mut Account,
+    notes: &mut Section,
+) -> Vec<Section> {
+    let is_of_area = |section: &&&Directive| {
+        let is_directory = section.argument(1) == HTACCESS || is(section, "Directory");
+        is_directory && mounts.iter().any(|mount| mount.path_of(name(section)).as_ref() == Some(&area.path))
+    };
+    let sections = area.sections.iter().filter(is_of_area);
+    sections.flat_map(|section| rewrite::redirects(section.inside(), account, notes)).collect()
 }
 
 /// The routes of `ProxyPassMatch EXPRESSION URL`, which is a `RewriteRule` with the flag `P`.
@@ -210,15 +220,8 @@ fn area_routes<'d>(
 ) -> Vec<Section> {
     let mut routes = Vec::new();
     let unhandled = handlers::without_scripts(area, answer.php);
-    let refused = unhandled.zip(answer.php).map(|(line, php)| handlers::refused_scripts(area, line, php));
-    routes.extend(refused);
     let found = variants(area, around.scope, around.is_secure);
-    for variant in &found {
-        let line = handlers::line_without_scripts(variant.section, answer.php);
-        if let (Some(line), Ok(keys), Some(php)) = (line, &variant.keys, answer.php) {
-            routes.push(handlers::refused_scripts_of(keys, area, line, php));
-        }
-    }
+    routes.extend(refused_scripts(area, answer.php, unhandled, &found));
     let mut is_needed = |variant: &Variant<'d>| {
         let hides = is_of_hidden_names(variant.section);
         if hides {
@@ -304,6 +307,23 @@ fn area_routes<'d>(
         routes.iter_mut().for_each(|route| handlers::without_index_scripts(area, route));
     }
     routes
+}
+
+/// The routes that refuse the scripts which are not run in an area, or in a part of it.
+fn refused_scripts(
+    area: &Area<'_>,
+    php: Option<&Php<'_>>,
+    unhandled: Option<&Directive>,
+    found: &[Variant<'_>],
+) -> Vec<Section> {
+    let Some(php) = php else { return Vec::new() };
+    let whole = unhandled.map(|line| handlers::refused_scripts(area, line, php));
+    let of_part = |variant: &Variant<'_>| {
+        let line = handlers::line_without_scripts(variant.section, Some(php))?;
+        let keys = variant.keys.as_ref().ok()?;
+        Some(handlers::refused_scripts_of(keys, area, line, php))
+    };
+    whole.into_iter().chain(found.iter().filter_map(of_part)).collect()
 }
 
 /// The route of the scripts below an alias: PHP finds them under the same path below another directory.

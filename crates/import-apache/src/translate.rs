@@ -430,7 +430,8 @@ mod tests {
             "DocumentRoot /srv\nRewriteEngine On\n\
              RewriteRule ^/(?:\\.(?!well-known)|occ|db_).* - [R=404,L]\n\
              RedirectMatch 403 /(a|b(?!c))/x\nRewriteRule ^/x(?!y) /z\n\
-             RewriteRule ^/pay/ https://www.a.org%{REQUEST_URI} [R]\nRewriteRule ^/o(/.*)$ https://b.org$1 [R]",
+             RewriteRule ^/pay/ https://www.a.org%{REQUEST_URI} [R]\n\
+             RewriteRule ^/o(/.*)$ https://b.org$1 [R]",
         );
         assert_eq!(problems, 2, "{lines:?}");
         for line in [

@@ -272,8 +272,8 @@ fn whole_path(section: &Directive, area: &Area<'_>) -> Result<(String, String), 
     Ok((begin, expression::whole_path(named, false)?))
 }
 
-/// The expression for paths of one for directories that begins with that of the area, or one around it: `None`:
-/// it has another form.
+/// The expression for paths of one for directories that begins with that of the area, or one around it;
+/// `None`: it has another form.
 fn below_directory(named: &str, area: &Area<'_>) -> Option<String> {
     let mut directory = area.directory.as_deref()?.trim_end_matches('/');
     let mut path = area.path.trim_end_matches('/');

@@ -317,9 +317,8 @@ impl Matcher {
 
 /// How the keys of a route are written that keeps clients from an origin or a script.
 ///
-/// Caddy ignores case in paths, and dots and spaces at their end; it compares `/x.sql/.` as `/x.sql`. A program
-/// may do the same. So these keys
-/// match a path in any case, and with these endings.
+/// Caddy ignores case in paths, and dots and spaces at their end; it compares `/x.sql/.` as `/x.sql`. A
+/// program may do the same. So these keys match a path in any case, and with these endings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
     /// The route redirects.
