@@ -323,8 +323,10 @@ impl Matcher {
 pub enum Guard {
     /// The route redirects.
     Redirect,
-    /// The route refuses, or needs a password: paths with a slash at their end are refused, too.
+    /// The route refuses: paths with a slash at their end are refused, too.
     Refusal,
+    /// The route admits some clients, also for paths with a slash at their end.
+    Clients,
 }
 
 impl Matcher {
@@ -335,7 +337,10 @@ impl Matcher {
     pub fn keys_of_guard(&self, guard: Guard, route: &mut Section) -> Result<(), String> {
         let mut matcher = Matcher { paths: Vec::new(), suffixes: Vec::new(), ..self.clone() };
         let suffixes: Vec<String> = self.suffixes.iter().map(|suffix| format!("*{suffix}")).collect();
-        let end = if guard == Guard::Refusal { "[/. ]*" } else { "[. ]*" };
+        let end = if guard == Guard::Redirect { "[. ]*" } else { "[/. ]*" };
+        if guard == Guard::Refusal {
+            matcher.expression = matcher.expression.map(|own| format!("(?:{own})/?"));
+        }
         for paths in [&self.paths, &suffixes].into_iter().filter(|paths| !paths.is_empty()) {
             let pattern = format!("(?i)(?:{}){end}", all_of(paths));
             match matcher.expression {
@@ -517,6 +522,9 @@ mod tests {
         let suffix = r#"pattern = "(?i)(?:(?s:.*)\\.sql)[/. ]*""#;
         assert_eq!(keys(Matcher::of_path("*.sql"), Guard::Refusal), suffix);
         assert_eq!(keys(Matcher::default(), Guard::Refusal), "path = \"/\"");
+        let of_expression = Matcher { expression: Some("/a(b|c)".to_string()), ..Matcher::default() };
+        assert_eq!(keys(of_expression.clone(), Guard::Refusal), "pattern = \"(?:/a(b|c))/?\"");
+        assert_eq!(keys(of_expression, Guard::Clients), "pattern = \"/a(b|c)\"");
     }
 
     #[test]

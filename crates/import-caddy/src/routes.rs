@@ -366,7 +366,7 @@ impl<'d> Routing<'_, 'd> {
             "redir" => Some(Guard::Redirect),
             "error" | "abort" => Some(Guard::Refusal),
             "respond" => directive.arguments.iter().any(is_refusal).then_some(Guard::Refusal),
-            "reverse_proxy" | "php_fastcgi" => changes.iter().any(admits_some).then_some(Guard::Refusal),
+            "reverse_proxy" | "php_fastcgi" => changes.iter().any(admits_some).then_some(Guard::Clients),
             _ => None,
         }
     }
