@@ -349,7 +349,13 @@ fn file_pattern(section: &Directive, area: &Area<'_>) -> Result<String, String> 
         |name: &str| index.map_or(name == "index.php", |index| index.arguments.iter().any(|one| one == name));
     let mut scripts =
         index.iter().flat_map(|index| index.arguments.iter().map(String::as_str)).chain(["index.php"]);
-    let of_index = scripts
+    // A directory all of whose index files are refused has none.
+    let names = index.map_or(&[][..], |index| index.arguments.as_slice());
+    let is_each = match names {
+        [] => expression::matches(&name, "index.html"),
+        names => names.iter().all(|one| expression::matches(&name, one)),
+    };
+    let of_script = scripts
         .any(|script| script.ends_with(".php") && is_index(script) && expression::matches(&name, script));
     let lists = area.every("Options").iter().any(|options| {
         options
@@ -357,7 +363,7 @@ fn file_pattern(section: &Directive, area: &Area<'_>) -> Result<String, String> 
             .iter()
             .any(|word| ["indexes", "+indexes"].contains(&word.to_ascii_lowercase().as_str()))
     });
-    match of_index && !lists && !grants(section) {
+    match (is_each || of_script && !lists) && !grants(section) {
         true => Ok(format!("{begin}(?:{name}{behind})?")),
         false => Ok(format!("{begin}{name}{behind}")),
     }

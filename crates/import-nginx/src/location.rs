@@ -169,10 +169,13 @@ fn with_directories_of_scripts<'d>(
         && (of_site || locations.iter().any(|(_, location)| has_index(location.inside())))
         && !lists(site.server.inside())
         && !locations.iter().any(|(_, location)| lists(location.inside()));
+    let taken: Vec<Match> = locations.iter().map(|(how, _)| how.clone()).collect();
     let added = |how: &Match, location: &Directive| {
         let is_shut = refuses_all(location.inside());
         let is_guard = is_shut || matches!(how, Match::Exact(_)) && handler::restricts(location.inside());
-        let directories = how.directories().filter(|_| is_needed && is_guard)?;
+        let of_scripts = || how.directories().filter(|_| is_needed);
+        let directories = directory_of_index(how, site).filter(|one| !taken.contains(one));
+        let directories = directories.or_else(of_scripts).filter(|_| is_guard)?;
         let is_kept = |one: &&Directive| match is_shut {
             true => one.name != "location",
             false => handler::is_of_clients(&one.name),
@@ -185,6 +188,14 @@ fn with_directories_of_scripts<'d>(
         std::iter::once((how, location)).chain(directories)
     };
     locations.into_iter().flat_map(with).collect()
+}
+
+/// The directory whose index file an exact location is for.
+fn directory_of_index(how: &Match, site: &Site<'_>) -> Option<Match> {
+    let Match::Exact(path) = how else { return None };
+    let (directory, name) = path.rsplit_once('/')?;
+    let first = site.scope.one("index").map_or("index.html", |index| index.argument(0));
+    (name == first).then(|| Match::Exact(format!("{directory}/")))
 }
 
 /// Adds a location, and before it the locations nested in it, with what they inherit.

@@ -237,10 +237,6 @@ impl Match {
 
     /// Which directories lead to a script that this matches: nginx searches the location of the index file.
     pub fn directories(&self) -> Option<Match> {
-        if let Match::Exact(path) = self {
-            let directory = path.strip_suffix("index.php").filter(|begin| begin.ends_with('/'))?;
-            return Some(Match::Exact(directory.to_string()));
-        }
         let (text, _) = self.expression()?;
         let expression = expression::directories_of_scripts(text)?;
         let mut found = self.clone();
@@ -338,5 +334,8 @@ mod tests {
         assert!(has("location = /a/index.php { deny all; }", "=/a/", "respond = { status = 403 }"));
         let asks = "location = /a/index.php { auth_basic x; auth_basic_user_file /u; fastcgi_pass b:9; }";
         assert!(has(asks, "=/a/", "basic_authentication"), "{:?}", lines(asks));
+        let page = "index i.html; location = /i.html { deny all; }";
+        let text = lines(page).join("\n");
+        assert!(text.contains("path = \"=/\"\nrespond = { status = 403 }"), "{text}");
     }
 }
