@@ -87,6 +87,7 @@ fn translated(format: &str, file: &Path, tree: &Tree, address: SocketAddr) -> (S
         .replace(&address.to_string(), "127.0.0.1:0")
         .replace("\"/var/empty\"", &format!("{:?}", tree.root()))
         .replace("\"users.htpasswd\"", &format!("{:?}", tree.beside("users.htpasswd")))
+        .replace("\"users-2.htpasswd\"", &format!("{:?}", tree.beside("users-2.htpasswd")))
         .replace(tree.beside("error.log").to_str().unwrap(), "stderr");
     let server = Server::configured(tree.around(), &here);
     (text, said, server)

@@ -30,6 +30,7 @@ mod import_caddy;
 mod import_conditions;
 mod import_fronts;
 mod import_nginx;
+mod import_protections;
 mod import_published;
 mod import_servers;
 mod killing;
