@@ -590,7 +590,8 @@ mod tests {
             ("Require ip 10.0.0.0/8\nRequire method GET", false),
             ("<RequireAll>\nRequire ip 10.0.0.0/8\nRequire method GET\n</RequireAll>", true),
             (
-                "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire expr true\n</RequireNone>\n</RequireAll>",
+                "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire expr true\n</RequireNone>\n\
+                 </RequireAll>",
                 true,
             ),
         ] {

@@ -81,8 +81,8 @@ pub fn in_force(
             let advice = match allowed.is_ignored {
                 true => "'AllowOverride' does not allow it, so it has no effect",
                 false => {
-                    "'AllowOverride' does not allow it: Apache answers 500 to all requests in this directory, and \
-                     so does this server; remove the line, or allow it and import again"
+                    "'AllowOverride' does not allow it: Apache answers 500 to all requests here, as \
+                     does this server; remove the line, or allow it and import again"
                 }
             };
             account.problem(one, section, advice);
@@ -322,8 +322,8 @@ mod tests {
     fn the_last_section_around_a_directory_counts() {
         let text = "<Directory />\nAllowOverride None\n</Directory>\n<Directory /srv/*/www>\nAllowOverride \
                     AuthConfig Options=Indexes,MultiViews\n</Directory>\n<Directory /srv>\n\
-                    AllowOverride All\n</Directory>\n<Directory /srv/list>\nAllowOverride None\nAllowOverrideList Redirect\n\
-                    </Directory>";
+                    AllowOverride All\n</Directory>\n<Directory /srv/list>\nAllowOverride None\n\
+                    AllowOverrideList Redirect\n</Directory>";
         let directives = parse("a.conf", text).unwrap();
         let allowed = |directory: &str| allowed(directory, directives.iter());
         assert_eq!(allowed("/opt"), Some(Allowed::default()));

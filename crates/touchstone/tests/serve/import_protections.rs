@@ -99,7 +99,8 @@ fn no_ending_of_a_script_is_sent() {
     assert!(text.is_empty() || text.contains("scripts = [\".php\", \".phtml\", \".inc\"]"), "{text}");
     let server = format!(
         "server_name www.example.org; root {};\n\
-         location ~ \\.(php|phtml|inc)$ {{ fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;\n\
+         location ~ \\.(php|phtml|inc)$ {{\n\
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;\n\
          fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param REQUEST_METHOD $request_method;\n\
          fastcgi_pass {}; }}",
         tree.root().display(),
