@@ -399,10 +399,24 @@ mod tests {
         }
         let (found, _) = patterns("<DirectoryMatch ^/opt/d/x>");
         assert!(found.contains(&"pattern = \"/d/x(?s:.*)\"".to_string()), "{found:?}");
+        let everything = "pattern = \"(?s:.*)\"".to_string();
+        assert!(patterns("<DirectoryMatch /srv(/|$)>").0.contains(&everything), "it is above the root");
         for named in ["^/srv/.*/logs", "^/srv/w.org/a|/b", "/logs$"] {
             let (found, problems) = patterns(&format!("<DirectoryMatch {named}>"));
             assert!(found.is_empty() && problems > 0, "{named}");
         }
+    }
+
+    #[test]
+    fn locations_with_wildcards() {
+        let patterns = |named: &str| {
+            let text = format!("DocumentRoot /srv\n<Location {named}>\nRequire all denied\n</Location>");
+            let (lines, problems) = lines_of(&text);
+            (lines.into_iter().filter(|line| line.starts_with("pattern")).collect::<Vec<_>>(), problems)
+        };
+        let found = r#"pattern = "/st[^/]*r/[^/](?:/(?s:.*))?""#.to_string();
+        assert_eq!(patterns("/st*r/?"), (vec![found], 0));
+        assert_eq!(patterns("/st[ab]"), (Vec::new(), 1));
     }
 
     #[test]

@@ -122,6 +122,7 @@ pub fn variants<'d>(area: &Area<'d>, scope: &[&'d Directive], is_secure: bool) -
             of_paths.push(Variant { section, keys });
         }
     }
+    of_paths.extend(scope.iter().copied().filter_map(|section| of_path_wildcards(section, area)));
     for parent in &area.sections {
         let mut before: Vec<Result<String, String>> = Vec::new();
         for section in parent.inside() {
@@ -225,6 +226,25 @@ fn is_of_wildcards(section: &Directive) -> bool {
     is(section, "Directory") && section.arguments.len() == 1 && name(section).contains(['*', '?'])
 }
 
+/// `<Location /a*b>`: the paths of an area with such names, and those below them.
+fn of_path_wildcards<'d>(section: &'d Directive, area: &Area<'_>) -> Option<Variant<'d>> {
+    let named = name(section);
+    let is_one = is(section, "Location") && section.arguments.len() == 1 && named.starts_with('/');
+    let begin = named.split(['*', '?', '[']).next().unwrap_or_default();
+    if !is_one || begin == named || !may_overlap(begin, &area.path) {
+        return None;
+    }
+    let glob = |text: &str| expression::literal(text).replace("\\*", "[^/]*").replace("\\?", "[^/]");
+    let keys = match named.contains('[') {
+        true => Err("write these paths as 'pattern' of a route".to_string()),
+        false => {
+            let pattern = format!("{}(?:/(?s:.*))?", glob(named.trim_end_matches('/')));
+            Ok(Keys { pattern: Some(pattern), ..Keys::default() })
+        }
+    };
+    Some(Variant { section, keys })
+}
+
 /// The expression for the paths of an area that are in a directory with wildcards in its name; `None`: none
 /// is.
 fn below_wildcards(named: &str, area: &Area<'_>) -> Option<String> {
@@ -269,7 +289,13 @@ fn whole_path(section: &Directive, area: &Area<'_>) -> Result<(String, String), 
         }
         _ => String::new(),
     };
-    Ok((begin, expression::whole_path(named, false)?))
+    let whole = expression::whole_path(named, false)?;
+    // An expression may match the directory of the area itself, or one above the root.
+    let is_of_area = |directory: &str| expression::matches(&whole, &format!("{directory}/"));
+    match is_of_directories && area.directory.as_deref().is_some_and(is_of_area) {
+        true => Ok((String::new(), "(?s:.*)".to_string())),
+        false => Ok((begin, whole)),
+    }
 }
 
 /// The expression for paths of one for directories that begins with that of the area, or one around it;
