@@ -16,6 +16,7 @@ use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 use super::listener::Listener;
 use super::stream::{RECEIVE_BYTES, code};
+use super::turns::Turns;
 use touchstone_exchange::connection_number::ConnectionNumber;
 use touchstone_exchange::core::deadline::SessionHandle;
 
@@ -46,6 +47,8 @@ pub struct Connection {
     critical: RefCell<CriticalStreams>,
     /// Priorities for requests, some of which have not arrived yet.
     priorities: RefCell<FxHashMap<u64, Priority>>,
+    /// The answers that wait for the send window.
+    pub turns: Turns,
 }
 
 /// A stream that is being answered.
@@ -86,6 +89,7 @@ impl Connection {
             cancellations_left: Cell::new(MOST_CANCELLED),
             critical: RefCell::default(),
             priorities: RefCell::default(),
+            turns: Turns::default(),
         }
     }
 

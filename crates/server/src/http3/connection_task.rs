@@ -32,6 +32,9 @@ const NO_STREAM_EXCLUDED: u64 = varint::MAX - 3;
 /// How long a client may take to close a connection after its last answer, when the server shuts down.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// How many requests are begun before the connection looks for anything else.
+const REQUESTS_TOGETHER: usize = 32;
+
 /// How long the server waits for requests in transit when it leaves.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
@@ -125,10 +128,7 @@ impl Connection {
                 }
                 _ = &mut control_stopped => break CloseReason::Closed,
                 stream = self.quic.accept_bi() => match stream {
-                    Ok((send, receive)) => {
-                        next_stream = u64::from(receive.id()) + 4;
-                        self.begin_request(send, receive).await;
-                    }
+                    Ok(stream) => next_stream = self.begin_requests(stream).await,
                     Err(_) => break CloseReason::Closed,
                 },
                 stream = self.quic.accept_uni() => match stream {
@@ -179,13 +179,29 @@ impl Connection {
         most != 0 && self.requests.get() >= most
     }
 
-    /// Answers a request at once, or starts a task for it.
-    async fn begin_request(self: &Rc<Connection>, send: SendStream, receive: RecvStream) {
+    /// Begins a request, and those that have arrived with it. Returns the identifier of the next stream.
+    async fn begin_requests(self: &Rc<Connection>, first: (SendStream, RecvStream)) -> u64 {
+        let mut next_stream = self.begin_request(first).await;
+        for _ in 1..REQUESTS_TOGETHER {
+            if self.has_carried_enough() {
+                break;
+            }
+            // An error appears again at the next call.
+            let Some(Ok(stream)) = poll_once(self.quic.accept_bi()).await else { break };
+            next_stream = self.begin_request(stream).await;
+        }
+        next_stream
+    }
+
+    /// Answers a request at once, or starts a task for it. Returns the identifier of the next stream.
+    async fn begin_request(self: &Rc<Connection>, (send, receive): (SendStream, RecvStream)) -> u64 {
+        let next_stream = u64::from(receive.id()) + 4;
         let stream = self.open_stream(receive.id().into());
         let mut answer = Box::pin(request::serve(stream, send, receive));
         if poll_once(answer.as_mut()).await.is_none() {
             tokio::task::spawn_local(answer);
         }
+        next_stream
     }
 
     /// Ends gracefully: GOAWAY is sent in two steps, so that no request in transit is lost (RFC 9114 section
@@ -214,10 +230,7 @@ impl Connection {
                 }
                 () = self.changed.notified() => {}
                 stream = self.quic.accept_bi() => match stream {
-                    Ok((send, receive)) if !excludes => {
-                        next_stream = u64::from(receive.id()) + 4;
-                        self.begin_request(send, receive).await;
-                    }
+                    Ok(stream) if !excludes => next_stream = self.begin_request(stream).await,
                     Ok((mut send, mut receive)) => {
                         let _ = send.reset(code(ErrorCode::REQUEST_REJECTED));
                         let _ = receive.stop(code(ErrorCode::REQUEST_REJECTED));

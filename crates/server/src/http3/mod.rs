@@ -21,6 +21,7 @@
 //! | `connection_task` | a connection: its handshake, its streams, its end |
 //! | `connection` | the part of a connection that its streams use |
 //! | `request`, `body`, `response` | one request, both directions |
+//! | `turns` | the order in which answers use the send window |
 //! | `stream` | code for both directions |
 
 mod body;
@@ -36,6 +37,7 @@ mod response;
 mod secrets;
 mod stream;
 mod transport;
+mod turns;
 
 pub use core_listeners::Listeners;
 pub use process_sockets::{CoreSockets, OpenedSockets, Sockets};

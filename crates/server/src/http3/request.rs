@@ -1,5 +1,6 @@
 //! One request, from its stream to its answer.
 
+use std::cell::OnceCell;
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -8,12 +9,11 @@ use std::task::Poll;
 use std::time::Instant;
 
 use quinn::{RecvStream, SendStream};
-use tokio::time::timeout;
 use touchstone_access::{AdmittedRequest, MinimumRate};
 use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_handler::answer::{Answer, Framing};
-use touchstone_handler::pipe::{Receiver, pipe};
+use touchstone_handler::pipe::{Receiver, Sender, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
 use touchstone_http::grammar::split_fields;
 use touchstone_http::h2::StreamRequest;
@@ -25,7 +25,7 @@ use touchstone_sites::site::Snapshot;
 use super::body::{BodyLimits, BodyProblem, Reader, StreamItem, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
-use super::stream::{Failure, code};
+use super::stream::{Failure, code, within};
 use crate::accounting::{self, AnsweredRequest, ClientConnection};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
@@ -50,7 +50,6 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
         (limits, receive.is_0rtt(), state.snapshot.clone())
     };
     let mut reader = Reader::new(receive, limits);
-    let progress = Progress::new(&snapshot, Some(connection.quic.remote_address()), None);
     let started = Instant::now();
     let mut task = StreamTask {
         stream: &stream,
@@ -59,7 +58,7 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
         is_early,
         is_tunnel: false,
         snapshot,
-        progress,
+        progress: OnceCell::new(),
     };
     let error = match task.answer(&mut reader).await {
         Ok(()) => {
@@ -101,8 +100,8 @@ struct StreamTask<'a> {
     is_tunnel: bool,
     /// The configuration under which it is answered.
     snapshot: Arc<Snapshot>,
-    /// The state of the exchange.
-    progress: Rc<Progress>,
+    /// The state of the exchange. A hit of the cache has none.
+    progress: OnceCell<Rc<Progress>>,
 }
 
 /// How a request continues after its head.
@@ -110,14 +109,17 @@ enum RequestAction {
     /// The cache has the answer: its head and its body.
     Hit(Vec<u8>, Arc<PreparedResponse>, Hit),
     /// A handler answers it.
-    Handled {
-        snapshot: Arc<Snapshot>,
-        received: Rc<ReceivedHead>,
-        request: Box<Request>,
-        asks_for_body: bool,
-    },
+    Handled(Box<Handled>),
     /// It is refused.
-    Refused(Rc<ReceivedHead>, Answer),
+    Refused(Rc<ReceivedHead>, Box<Answer>),
+}
+
+/// A request for a handler.
+struct Handled {
+    snapshot: Arc<Snapshot>,
+    received: Rc<ReceivedHead>,
+    request: Request,
+    asks_for_body: bool,
 }
 
 /// A hit that is not counted and logged yet.
@@ -134,16 +136,24 @@ impl StreamTask<'_> {
         &self.stream.connection
     }
 
+    /// The state of the exchange; the first call creates it.
+    fn progress(&self) -> &Rc<Progress> {
+        let peer = || Some(self.connection().quic.remote_address());
+        self.progress.get_or_init(|| Progress::new(&self.snapshot, peer(), None))
+    }
+
+    /// Answers the request. This future is small, since each request has one; only what is not in the cache
+    /// needs the large futures, which are boxed.
     async fn answer(&mut self, reader: &mut Reader) -> Result<(), Failure> {
         let limits = self.limits();
-        let head = match timeout(limits.header_timeout, reader.next(self.connection())).await {
-            Ok(Ok(StreamItem::Head(head))) => head,
-            Ok(Ok(_)) => return Err(Failure::Gone),
-            Ok(Err(failure)) => return Err(failure),
-            Err(_) => {
+        let head = match within(limits.header_timeout, reader.next(self.connection())).await.0 {
+            Some(Ok(StreamItem::Head(head))) => head,
+            Some(Ok(_)) => return Err(Failure::Gone),
+            Some(Err(failure)) => return Err(failure),
+            None => {
                 self.connection().listener.core.counts.timed_out(Timeout::Header);
                 let empty_head = Rc::new(empty_received_head());
-                return self.write_answer(&empty_head, Answer::error(408).into()).await;
+                return Box::pin(self.write_answer(&empty_head, Answer::error(408).into())).await;
             }
         };
         // The fields are valid: there is no wait between here and their last use.
@@ -157,37 +167,44 @@ impl StreamTask<'_> {
         };
         match self.begin(&head, body) {
             RequestAction::Hit(section, prepared, hit) => {
-                let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
+                let mut writer = Writer::new(self.send, &self.stream.connection.turns, MinimumRate::of_answers(&limits));
                 let result = writer.cached(section, prepared).await;
                 let body_bytes = writer.body_bytes;
                 self.note_hit(hit, body_bytes);
                 result
             }
-            RequestAction::Refused(received, answer) => self.write_answer(&received, answer.into()).await,
-            RequestAction::Handled { snapshot, received, request, asks_for_body } => {
-                if asks_for_body {
-                    let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
-                    writer.frames(encode_fields(100, [].into_iter())).await?;
-                }
-                let core = self.connection().listener.core.clone();
-                let most_bytes = snapshot.most_body_bytes;
-                let work = steps::answer(
-                    core,
-                    snapshot,
-                    *request,
-                    ConnectionForm::Persistent,
-                    self.progress.clone(),
-                );
-                let minimum = MinimumRate::of_bodies(&limits);
-                let connection = self.stream.connection.clone();
-                let progress = self.progress.clone();
-                let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
-                let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>
-                });
-                self.drive(&received, work, feeding).await
+            RequestAction::Refused(received, answer) => {
+                Box::pin(self.write_answer(&received, (*answer).into())).await
             }
+            RequestAction::Handled(handled) => Box::pin(self.handle(reader, *handled, sender)).await,
         }
+    }
+
+    /// Has a handler answer a request.
+    async fn handle(
+        &mut self,
+        reader: &mut Reader,
+        handled: Handled,
+        sender: Option<Sender>,
+    ) -> Result<(), Failure> {
+        let limits = self.limits();
+        let Handled { snapshot, received, request, asks_for_body } = handled;
+        if asks_for_body {
+            let turns = &self.stream.connection.turns;
+            let mut writer = Writer::new(self.send, turns, MinimumRate::of_answers(&limits));
+            writer.frames(encode_fields(100, [].into_iter())).await?;
+        }
+        let core = self.connection().listener.core.clone();
+        let most_bytes = snapshot.most_body_bytes;
+        let progress = self.progress().clone();
+        let work = steps::answer(core, snapshot, request, ConnectionForm::Persistent, progress.clone());
+        let minimum = MinimumRate::of_bodies(&limits);
+        let connection = self.stream.connection.clone();
+        let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
+        let feeding = sender.map(|sender| {
+            Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>
+        });
+        self.drive(&received, work, feeding).await
     }
 
     fn limits(&self) -> LimitsConfig {
@@ -276,7 +293,7 @@ impl StreamTask<'_> {
     ) -> RequestAction {
         let connection = self.connection();
         if view.is_header_section_too_large() {
-            return RequestAction::Refused(Rc::new(empty_received_head()), Answer::error(431));
+            return RequestAction::Refused(Rc::new(empty_received_head()), Box::new(Answer::error(431)));
         }
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
@@ -301,10 +318,10 @@ impl StreamTask<'_> {
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         if state.snapshot.config.admin.is_on() {
             let under_way = connection.session.begin_request(received.method_text(), received.target());
-            self.progress.set_under_way(under_way);
+            self.progress().set_under_way(under_way);
         }
         if let Some(answer) = refusal {
-            return RequestAction::Refused(received, answer);
+            return RequestAction::Refused(received, Box::new(answer));
         }
         let arrival = Arrival {
             protocol: Protocol::Http3,
@@ -317,13 +334,13 @@ impl StreamTask<'_> {
         let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
         match steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
-            Ok(request) => RequestAction::Handled {
+            Ok(request) => RequestAction::Handled(Box::new(Handled {
                 snapshot: state.snapshot.clone(),
                 received,
-                request: Box::new(request),
+                request,
                 asks_for_body: has_body && view.expectation() == Expectation::Continue,
-            },
-            Err(answer) => RequestAction::Refused(received, answer),
+            })),
+            Err(answer) => RequestAction::Refused(received, Box::new(answer)),
         }
     }
 
@@ -344,8 +361,8 @@ impl StreamTask<'_> {
                 tokio::select! {
                     biased;
                     answered = &mut work => break answered,
-                    frames = poll_fn(|_| poll_interim(&self.progress)) => {
-                        Writer::new(self.send, minimum).frames(frames).await?;
+                    frames = poll_fn(|_| poll_interim(self.progress())) => {
+                        Writer::new(self.send, &self.stream.connection.turns, minimum).frames(frames).await?;
                     }
                     fed = poll_feeding(&mut feeding), if feeding.is_some() => {
                         feeding = None;
@@ -395,7 +412,7 @@ impl StreamTask<'_> {
         let mut head = encode_answer(answer, framing, &core);
         // Interim responses may have arrived together with the answer.
         let mut ahead = Vec::new();
-        append_interim(&self.progress, &mut ahead);
+        append_interim(self.progress(), &mut ahead);
         if !ahead.is_empty() {
             head.splice(..0, ahead);
         }
@@ -405,8 +422,8 @@ impl StreamTask<'_> {
         self.connection().count_answer();
         let limits = self.limits();
         let stopped = self.send.stopped();
-        let minimum = self.progress.signals.send_rate().unwrap_or_else(|| MinimumRate::of_answers(&limits));
-        let mut writer = Writer::new(self.send, minimum);
+        let minimum = self.progress().signals.send_rate().unwrap_or_else(|| MinimumRate::of_answers(&limits));
+        let mut writer = Writer::new(self.send, &self.stream.connection.turns, minimum);
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,
@@ -434,7 +451,7 @@ impl StreamTask<'_> {
             received: Some((&received.head, &received.buffer)),
             unread_line: &[],
             table: &self.snapshot.route_table,
-            progress: &self.progress,
+            progress: self.progress(),
             client: answered.client,
             user: answered.user.as_deref(),
             status,

@@ -1,12 +1,13 @@
 //! Writes an answer into a stream.
 
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use quinn::SendStream;
-use tokio::time::timeout;
 use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_files::cache::PreparedResponse;
 use touchstone_handler::answer::{Answer, BodyPart, Framing, cached_bytes};
@@ -14,8 +15,9 @@ use touchstone_http::grammar::{split_field, split_fields};
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
 
-use super::stream::{Failure, poll_once};
+use super::stream::{Failure, poll_once, within};
 use super::transport::SEND_WINDOW_BYTES;
+use super::turns::Turns;
 use crate::stream_head::answer_fields;
 use touchstone_exchange::core::Core;
 
@@ -50,6 +52,7 @@ pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> 
 /// Writes one answer.
 pub struct Writer<'a> {
     send: &'a mut SendStream,
+    turns: &'a Turns,
     rate_check: RateCheck,
     minimum: MinimumRate,
     /// Bytes of the body that were written.
@@ -58,8 +61,8 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// A writer with a minimum rate for the client.
-    pub fn new(send: &'a mut SendStream, minimum: MinimumRate) -> Writer<'a> {
-        Writer { send, rate_check: RateCheck::begin(minimum), minimum, body_bytes: 0 }
+    pub fn new(send: &'a mut SendStream, turns: &'a Turns, minimum: MinimumRate) -> Writer<'a> {
+        Writer { send, turns, rate_check: RateCheck::begin(minimum), minimum, body_bytes: 0 }
     }
 
     /// Writes a cached answer and ends the stream.
@@ -174,21 +177,29 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes both, as fast as the client accepts them.
+    /// Writes both, as fast as the client accepts them, in turns with other answers.
     async fn write(&mut self, mut chunks: [Bytes; 2]) -> Result<(), Failure> {
-        while chunks.iter().any(|chunk| !chunk.is_empty()) {
+        let place = self.turns.place(self.send.id().into());
+        loop {
             let left: usize = chunks.iter().map(Bytes::len).sum();
-            let began = Instant::now();
-            let written = timeout(self.rate_check.allowance(), self.send.write_chunks(&mut chunks)).await;
-            let after: usize = chunks.iter().map(Bytes::len).sum();
-            self.rate_check.record((left - after) as u64, began.elapsed());
-            match written {
-                Ok(Ok(_)) => {}
-                Ok(Err(_)) => return Err(Failure::Gone),
-                Err(_) => return Err(Failure::Slow),
+            if left == 0 {
+                return Ok(());
             }
+            let written = poll_fn(|context| {
+                place.poll_write(left, context, |context, most| {
+                    let mut part = first_bytes(&chunks, most);
+                    pin!(self.send.write_chunks(&mut part)).poll(context)
+                })
+            });
+            let (written, waited) = within(self.rate_check.allowance(), written).await;
+            let bytes = match written {
+                Some(Ok(written)) => written.bytes,
+                Some(Err(_)) => return Err(Failure::Gone),
+                None => return Err(Failure::Slow),
+            };
+            self.rate_check.record(bytes as u64, waited);
+            advance(&mut chunks, bytes);
         }
-        Ok(())
     }
 
     /// Ends the stream. After a long body it waits until the client has received all data, so that the
@@ -204,10 +215,23 @@ impl<'a> Writer<'a> {
         let waiting_bytes = self.body_bytes.min(SEND_WINDOW_BYTES);
         let rate = self.minimum.bytes_per_second.max(1);
         let limit = self.minimum.stall_timeout + Duration::from_secs(waiting_bytes / rate);
-        match timeout(limit, self.send.stopped()).await {
-            Ok(Ok(None)) => Ok(()),
-            Ok(_) => Err(Failure::Gone),
-            Err(_) => Err(Failure::Slow),
+        match within(limit, self.send.stopped()).await.0 {
+            Some(Ok(None)) => Ok(()),
+            Some(_) => Err(Failure::Gone),
+            None => Err(Failure::Slow),
         }
     }
+}
+
+/// The first bytes of both, at most this many.
+fn first_bytes([first, second]: &[Bytes; 2], most: usize) -> [Bytes; 2] {
+    let of_first = first.len().min(most);
+    [first.slice(..of_first), second.slice(..second.len().min(most - of_first))]
+}
+
+/// Removes the first bytes of both.
+fn advance([first, second]: &mut [Bytes; 2], bytes: usize) {
+    let of_first = first.len().min(bytes);
+    first.advance(of_first);
+    second.advance(bytes - of_first);
 }

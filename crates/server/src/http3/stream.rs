@@ -4,8 +4,10 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use quinn::VarInt;
+use tokio::time::sleep;
 use touchstone_http::h3::{Error, ErrorCode};
 
 /// How many bytes are received from a stream at a time.
@@ -43,4 +45,27 @@ pub async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+/// The result of a future, and how long it took; `None`: it was not ready within `limit`. Unlike tokio's
+/// `timeout`, this needs neither a clock nor a timer if the future is ready at once, as it is for most
+/// requests.
+pub async fn within<F: Future>(limit: Duration, future: F) -> (Option<F::Output>, Duration) {
+    let mut future = pin!(future);
+    if let Some(output) = poll_once(future.as_mut()).await {
+        return (Some(output), Duration::ZERO);
+    }
+    let began = Instant::now();
+    let mut timer = pin!(sleep(limit));
+    // The future has just been polled: at first only the timer is registered.
+    let mut is_polled = true;
+    let output = poll_fn(|context| {
+        if !std::mem::take(&mut is_polled)
+            && let Poll::Ready(output) = future.as_mut().poll(context)
+        {
+            return Poll::Ready(Some(output));
+        }
+        timer.as_mut().poll(context).map(|()| None)
+    });
+    (output.await, began.elapsed())
 }

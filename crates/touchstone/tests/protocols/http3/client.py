@@ -87,6 +87,8 @@ class Answer:
         self.trailers = None
         self.ended = False
         self.reset = None
+        # How many bytes of all answers of the connection had arrived at its end.
+        self.ended_at = None
 
     def fields(self):
         names = {}
@@ -104,6 +106,7 @@ class Answer:
             "sha256": hashlib.sha256(self.body).hexdigest(),
             "reset": self.reset,
             "ended": self.ended,
+            "ended_at": self.ended_at,
         }
         if len(self.body) <= SMALL_BYTES:
             result["body"] = base64.b64encode(self.body).decode()
@@ -241,6 +244,7 @@ class Client:
             answer.body += event.data
         if getattr(event, "stream_ended", False):
             answer.ended = True
+            answer.ended_at = sum(len(other.body) for other in self.answers.values())
 
     def closing(self):
         if self.closed is None:

@@ -131,6 +131,11 @@ impl Answer {
         self.0["reset"].as_u64()
     }
 
+    /// How many bytes of all answers of the connection had arrived at its end.
+    pub(crate) fn ended_at(&self) -> u64 {
+        self.0["ended_at"].as_u64().expect("it has ended")
+    }
+
     /// Fails the test unless it is complete and has this status and body.
     pub(crate) fn assert(&self, what: &str, status: u64, body: &[u8]) {
         assert_eq!(self.status(), status, "{what}: {}", self.0);

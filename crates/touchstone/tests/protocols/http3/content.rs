@@ -49,6 +49,27 @@ fn ranges_are_the_same_bytes() {
     assert_eq!(client.requests("a", beyond).remove(0).status(), 416);
 }
 
+/// The send window takes the first two at once; the others share it.
+#[test]
+fn large_answers_share_their_connection() {
+    const ANSWERS: usize = 12;
+    let tree = tree_of_sizes();
+    let Some((server, mut client)) = server_and_client(&tree, &[]) else { return };
+    client.connect("a", &server);
+    let size = 1 << 20;
+    client.get("a", &format!("/{size}.bin"));
+    client.connect("b", &server);
+    let requests = vec![json!({"path": format!("/{size}.bin")}); ANSWERS];
+    let answers = client.requests("b", requests.into());
+    let mut ends: Vec<u64> = answers.iter().map(crate::http3::client::Answer::ended_at).collect();
+    ends.sort_unstable();
+    for answer in &answers {
+        answer.assert("one of many", 200, &bytes_of(size));
+    }
+    // One after the other, the third one would end with the third MiB.
+    assert!(ends[2] > 8 << 20, "{ends:?}");
+}
+
 #[test]
 fn answers_are_those_of_http_1() {
     let tree = Tree::standard();
