@@ -5,6 +5,7 @@
 //! `nginx@2p`.
 
 use crate::figures::{count, percent, rate, significant};
+use crate::loads;
 use crate::result::{PeakResult, ResultFile, SpeedupRow, SystemResult};
 
 /// The name of a system on this number of processors.
@@ -61,9 +62,21 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
             "" => String::new(),
             name => format!(", {name}"),
         };
+        // What processors share costs processor time, also where the load engine limits the rate.
+        let cost = match (
+            cpu_us_at(result, &row.base, &row.interface, row.base_peak.clients),
+            cpu_us_at(result, &row.system, &row.interface, row.peak.clients),
+        ) {
+            (Some(base_us), Some(us)) => format!(
+                "; a request then took {} us of processor time instead of {} us",
+                significant(us),
+                significant(base_us)
+            ),
+            _ => String::new(),
+        };
         format!(
             "{title}{interface}: on {} processors {} times as many requests/s ({} instead of {}), {} of what \
-             they could bring.",
+             they could bring{cost}.",
             count(row.processors),
             significant(row.speedup),
             rate(row.peak.requests_per_second.median),
@@ -72,6 +85,14 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
         )
     };
     result.speedups.iter().map(sentence).collect()
+}
+
+/// The processor time of a request at a load, microseconds, if the system was watched.
+fn cpu_us_at(result: &ResultFile, system: &str, interface: &str, clients: u64) -> Option<f64> {
+    let system = result.systems.iter().find(|own| own.name == system)?;
+    let mut runs = loads::representatives(&system.mixes).into_iter();
+    let mix = runs.find(|mix| mix.interface == interface && mix.clients == clients)?;
+    Some(mix.server.as_ref()?.cpu_us_per_request)
 }
 
 #[cfg(test)]
@@ -89,13 +110,23 @@ mod tests {
         }
         for mix in &mut result.systems[1].mixes {
             mix.requests_per_second *= 1.8;
+            if let Some(server) = &mut mix.server {
+                server.cpu_us_per_request = 50.0;
+            }
         }
         crate::derived::make(&mut result);
         assert_eq!(result.speedups.len(), 1);
         let row = &result.speedups[0];
         assert_eq!((row.base.as_str(), row.system.as_str(), row.processors), ("nginx@1p", "nginx@2p", 2));
         assert!((row.speedup - 1.8).abs() < 1e-9 && (row.efficiency - 0.9).abs() < 1e-9);
-        assert!(sentences(&result)[0].contains("nginx, 1 p: on 2 processors 1.80 times as many"));
+        let sentence = sentences(&result).remove(0);
+        assert!(sentence.contains("nginx, 1 p: on 2 processors 1.80 times as many"), "{sentence}");
+        let base_us = cpu_us_at(&result, "nginx@1p", "", row.base_peak.clients).map(significant).unwrap();
+        let cost = format!("; a request then took 50.0 us of processor time instead of {base_us} us.");
+        assert!(sentence.ends_with(&cost), "{sentence}");
+        // A system that was not watched has no processor time.
+        result.systems[1].mixes.iter_mut().for_each(|mix| mix.server = None);
+        assert!(sentences(&result)[0].ends_with("of what they could bring."));
         // A system that was measured on one number only has no speedup, nor has another system.
         result.systems[1].name = name_on("h2o", 2);
         crate::derived::make(&mut result);

@@ -15,13 +15,14 @@ pub const READY: &str = "listening on ";
 pub(super) struct ServerProcess {
     child: Child,
     address: SocketAddr,
+    threads: usize,
     /// The server ends when this is closed.
     _input: Option<ChildStdin>,
 }
 
 impl ServerProcess {
-    /// Starts `executable limit --serve ...` and waits until it listens.
-    pub(super) fn start(executable: &Path, body_bytes: usize) -> io::Result<ServerProcess> {
+    /// Starts `executable limit --serve ...` with this many threads and waits until it listens.
+    pub(super) fn start(executable: &Path, body_bytes: usize, threads: usize) -> io::Result<ServerProcess> {
         let mut child = Command::new(executable)
             .args([
                 "limit",
@@ -30,6 +31,8 @@ impl ServerProcess {
                 "--until-input-ends",
                 "--bytes",
                 &body_bytes.to_string(),
+                "--threads",
+                &threads.to_string(),
             ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -43,7 +46,7 @@ impl ServerProcess {
         }
         let address = line.trim_end().strip_prefix(READY).and_then(|address| address.parse().ok());
         // From here on the child ends with the value that holds it.
-        let mut server = ServerProcess { child, address: ([127, 0, 0, 1], 0).into(), _input: input };
+        let mut server = ServerProcess { child, address: ([127, 0, 0, 1], 0).into(), threads, _input: input };
         match address {
             Some(address) => server.address = address,
             None => {
@@ -58,15 +61,17 @@ impl ServerProcess {
         self.address
     }
 
+    /// The number of threads that serve.
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Processor time that the server has used so far, in microseconds.
     pub(super) fn used_us(&self) -> io::Result<f64> {
         let pid = self.child.id();
-        // The scheduler's own account, in nanoseconds; exact while the process sleeps.
-        if let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))
-            && let Some(used_ns) =
-                text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok())
-            && used_ns > 0.0
-        {
+        // The scheduler's own account of each thread, in nanoseconds; exact while the thread sleeps.
+        let used_ns = threads_used_ns(pid).unwrap_or(0.0);
+        if used_ns > 0.0 {
             return Ok(used_ns / 1e3);
         }
         // Some kernels have no such account: clock ticks then, a hundred a second.
@@ -75,6 +80,17 @@ impl ServerProcess {
             .map_err(io::Error::other)?;
         Ok((stat.utime + stat.stime) as f64 * 1e6 / procfs::ticks_per_second() as f64)
     }
+}
+
+/// The processor time of all threads of a process, nanoseconds; `None` if one of them has no account.
+fn threads_used_ns(pid: u32) -> Option<f64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads
+        .map(|thread| {
+            let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            text.split_ascii_whitespace().next()?.parse::<f64>().ok()
+        })
+        .sum()
 }
 
 impl Drop for ServerProcess {
@@ -91,9 +107,22 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_serve_is_an_error() {
-        let error = ServerProcess::start(Path::new("/bin/echo"), 1).unwrap_err();
+        let error = ServerProcess::start(Path::new("/bin/echo"), 1, 1).unwrap_err();
         assert!(error.to_string().contains("did not start to serve"), "{error}");
-        let error = ServerProcess::start(Path::new("/nowhere/program"), 1).unwrap_err();
+        let error = ServerProcess::start(Path::new("/nowhere/program"), 1, 1).unwrap_err();
         assert!(error.to_string().contains("/nowhere/program"), "{error}");
+    }
+
+    #[test]
+    fn the_time_of_all_threads_is_counted() {
+        // This thread is not the first of its process.
+        let own_ns = || {
+            let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+            text.split_ascii_whitespace().next().unwrap().parse::<f64>().unwrap()
+        };
+        while own_ns() < 30e6 {}
+        let at_least_ns = own_ns();
+        assert!(threads_used_ns(std::process::id()).unwrap() >= at_least_ns);
+        assert_eq!(threads_used_ns(u32::MAX), None);
     }
 }

@@ -1,10 +1,14 @@
 //! The limit of requests: the least work that a server can do for each on this kernel.
 //!
-//! One thread, epoll, and one fixed answer to all input: no parsing, no files, no log. A request on a kept
-//! connection costs one receive and one send; a new connection costs an accept and a close more, and is
-//! registered for events only if it is kept. Everything that a real server spends beyond this is its own
-//! cost.
+//! Epoll, and one fixed answer to all input: no parsing, no files, no log. A request on a kept connection
+//! costs one receive and one send; a new connection costs an accept and a close more, and is registered for
+//! events only if it is kept. Everything that a real server spends beyond this is its own cost.
+//!
+//! Usually it has one thread. With several, each is on a processor of its own and has its own listener on the
+//! same port (`SO_REUSEPORT`), events, connections and copy of the answer, so that the threads share nothing
+//! but the kernel.
 
+use crate::placement;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -15,6 +19,7 @@ use rustix::net::{
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 /// The largest body that the limit answers with, in bytes.
 pub const MAXIMUM_BODY_BYTES: usize = 1 << 30;
@@ -23,34 +28,41 @@ const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// The data of events of the listener and of the end signal; connections have their descriptor.
+/// The most threads.
+pub const MOST_THREADS: usize = 1024;
+/// The data of events of the listener and of the end signals; connections have their descriptor.
 const LISTENER: u64 = u64::MAX;
 const END: u64 = u64::MAX - 1;
 
 /// A server that is as fast as possible, and useful only for this measurement.
 #[derive(Debug)]
 pub struct LimitServer {
-    listener: OwnedFd,
+    /// One for each thread.
+    listeners: Vec<OwnedFd>,
     address: SocketAddr,
-    kept_answer: Vec<u8>,
-    closing_answer: Vec<u8>,
+    body_bytes: usize,
 }
 
 impl LimitServer {
-    /// Listens on the address (port 0: any free one) and prepares an answer with a body of this many bytes.
-    pub fn bind(address: SocketAddr, body_bytes: usize) -> io::Result<LimitServer> {
+    /// Listens on the address (port 0: any free one) with this many threads; each answer has a body of this
+    /// many bytes.
+    pub fn bind(address: SocketAddr, body_bytes: usize, threads: usize) -> io::Result<LimitServer> {
+        let refuse = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         if body_bytes > MAXIMUM_BODY_BYTES {
-            let text = format!("a body of {body_bytes} bytes: at most {MAXIMUM_BODY_BYTES} are possible");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            return refuse(format!(
+                "a body of {body_bytes} bytes: at most {MAXIMUM_BODY_BYTES} are possible"
+            ));
         }
-        let listener = new_listener(address)?;
-        let address = SocketAddr::try_from(getsockname(&listener)?)?;
-        Ok(LimitServer {
-            listener,
-            address,
-            kept_answer: answer("", body_bytes),
-            closing_answer: answer("Connection: close\r\n", body_bytes),
-        })
+        if threads == 0 || threads > MOST_THREADS {
+            return refuse(format!("{threads} threads: from 1 to {MOST_THREADS} are possible"));
+        }
+        let first = new_listener(address, threads > 1)?;
+        let address = SocketAddr::try_from(getsockname(&first)?)?;
+        let mut listeners = vec![first];
+        for _ in 1..threads {
+            listeners.push(new_listener(address, true)?);
+        }
+        Ok(LimitServer { listeners, address, body_bytes })
     }
 
     /// The address on which it listens.
@@ -60,33 +72,42 @@ impl LimitServer {
 
     /// Serves until `end`, if given, becomes readable or is closed by the other side.
     pub fn run(&self, end: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &self.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        if let Some(end) = end {
-            epoll::add(&epoll, end, EventData::new_u64(END), EventFlags::IN)?;
+        if let [listener] = &self.listeners[..] {
+            return Serving::new(listener, self.body_bytes)?.run(end, None);
         }
-        let mut serving =
-            Serving { server: self, epoll, connections: Vec::new(), buffer: vec![0; RECEIVE_BUFFER_BYTES] };
-        let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
-        loop {
-            let (events, _) = match epoll::wait(&serving.epoll, &mut space, None) {
-                Err(Errno::INTR) => continue,
-                waited => waited?,
-            };
-            for event in events.iter() {
-                match event.data.u64() {
-                    LISTENER => serving.accept_all()?,
-                    END => return Ok(()),
-                    descriptor => serving.on_event(descriptor as usize),
-                }
+        let cpus = placement::allowed()?;
+        // The first thread that ends drops `running`; the others see that its pipe is closed.
+        let (stopped, running) = io::pipe()?;
+        let running = Mutex::new(Some(running));
+        let serve = |index: usize| {
+            // With more threads than processors the kernel places them.
+            if self.listeners.len() <= cpus.len() {
+                placement::pin_this_thread(&[cpus[index]])?;
             }
-        }
+            // Made here, so that the memory of the answers belongs to this thread.
+            Serving::new(&self.listeners[index], self.body_bytes)?.run(end, Some(stopped.as_fd()))
+        };
+        let serve_and_stop = |index| {
+            let served = serve(index);
+            drop(running.lock().unwrap_or_else(PoisonError::into_inner).take());
+            served
+        };
+        std::thread::scope(|scope| {
+            let serve_and_stop = &serve_and_stop;
+            let threads: Vec<_> =
+                (0..self.listeners.len()).map(|index| scope.spawn(move || serve_and_stop(index))).collect();
+            let panicked = || Err(io::Error::other("a serving thread ended in a panic"));
+            let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked()));
+            ended.collect::<Vec<_>>().into_iter().collect()
+        })
     }
 }
 
-/// The state of a server that runs.
+/// The state of a thread that serves.
 struct Serving<'a> {
-    server: &'a LimitServer,
+    listener: &'a OwnedFd,
+    kept_answer: Vec<u8>,
+    closing_answer: Vec<u8>,
     epoll: OwnedFd,
     /// Connections that are registered for events, by their descriptor's number.
     connections: Vec<Option<Connection>>,
@@ -117,9 +138,42 @@ enum Next {
 }
 
 impl Serving<'_> {
+    fn new(listener: &OwnedFd, body_bytes: usize) -> io::Result<Serving<'_>> {
+        Ok(Serving {
+            listener,
+            kept_answer: answer("", body_bytes),
+            closing_answer: answer("Connection: close\r\n", body_bytes),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            connections: Vec::new(),
+            buffer: vec![0; RECEIVE_BUFFER_BYTES],
+        })
+    }
+
+    /// Serves until one of the descriptors becomes readable or is closed by the other side.
+    fn run(&mut self, end: Option<BorrowedFd<'_>>, stopped: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        epoll::add(&self.epoll, self.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        for signal in end.into_iter().chain(stopped) {
+            epoll::add(&self.epoll, signal, EventData::new_u64(END), EventFlags::IN)?;
+        }
+        let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
+        loop {
+            let (events, _) = match epoll::wait(&self.epoll, &mut space, None) {
+                Err(Errno::INTR) => continue,
+                waited => waited?,
+            };
+            for event in events.iter() {
+                match event.data.u64() {
+                    LISTENER => self.accept_all()?,
+                    END => return Ok(()),
+                    descriptor => self.on_event(descriptor as usize),
+                }
+            }
+        }
+    }
+
     fn accept_all(&mut self) -> io::Result<()> {
         loop {
-            match accept_with(&self.server.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            match accept_with(self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => self.begin(socket),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -187,7 +241,7 @@ impl Serving<'_> {
     }
 
     fn send(&self, socket: &OwnedFd, unsent: Unsent) -> Next {
-        let answer = if unsent.closing { &self.server.closing_answer } else { &self.server.kept_answer };
+        let answer = if unsent.closing { &self.closing_answer } else { &self.kept_answer };
         let sent = match send(socket, &answer[unsent.sent..], SendFlags::NOSIGNAL) {
             Ok(sent) => unsent.sent + sent,
             Err(Errno::AGAIN | Errno::INTR) => unsent.sent,
@@ -212,11 +266,15 @@ fn answer(connection_field: &str, body_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
+/// `shared`: other listeners of this user may be on the same port.
+fn new_listener(address: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let listener = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&listener, true)?;
+    if shared {
+        sockopt::set_socket_reuseport(&listener, true)?;
+    }
     // Connections inherit this from the listener, so that it has no cost for each.
     sockopt::set_tcp_nodelay(&listener, true)?;
     set_defer_accept(listener.as_fd())?;
@@ -251,7 +309,11 @@ mod tests {
 
     /// Runs a server with a body of this length while `client` does its work.
     fn while_serving(body_bytes: usize, client: impl FnOnce(SocketAddr)) {
-        let server = LimitServer::bind(([127, 0, 0, 1], 0).into(), body_bytes).unwrap();
+        while_threads_serve(1, body_bytes, client);
+    }
+
+    fn while_threads_serve(threads: usize, body_bytes: usize, client: impl FnOnce(SocketAddr)) {
+        let server = LimitServer::bind(([127, 0, 0, 1], 0).into(), body_bytes, threads).unwrap();
         let (end, ending) = io::pipe().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| server.run(Some(end.as_fd())).unwrap());
@@ -319,10 +381,31 @@ mod tests {
 
     #[test]
     fn an_address_in_use_is_an_error() {
-        let server = LimitServer::bind(([127, 0, 0, 1], 0).into(), 1).unwrap();
-        let error = LimitServer::bind(server.address(), 1).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        let error = LimitServer::bind(([127, 0, 0, 1], 0).into(), MAXIMUM_BODY_BYTES + 1).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let server = LimitServer::bind(([127, 0, 0, 1], 0).into(), 1, 1).unwrap();
+        for threads in [1, 2] {
+            let error = LimitServer::bind(server.address(), 1, threads).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        }
+        for (body_bytes, threads) in [(MAXIMUM_BODY_BYTES + 1, 1), (1, 0), (1, MOST_THREADS + 1)] {
+            let error = LimitServer::bind(([127, 0, 0, 1], 0).into(), body_bytes, threads).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn several_threads_serve_one_port_and_end_together() {
+        // More threads than processors, on most machines.
+        for threads in [2, 65] {
+            while_threads_serve(threads, 10, |address| {
+                // The kernel spreads them over the listeners: each thread that has one answers it.
+                let mut streams: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+                for stream in &mut streams {
+                    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                }
+                for stream in &mut streams {
+                    assert!(read_answer(stream, 10).starts_with("HTTP/1.1 200 OK\r\n"));
+                }
+            });
+        }
     }
 }

@@ -25,7 +25,7 @@ fn the_limit_is_measured() {
 
 #[test]
 fn the_table_is_printed_in_plain_words() {
-    let output = run(["limit", "--seconds", "100ms", "--rounds", "1"]);
+    let output = run(["limit", "--seconds", "500ms", "--rounds", "1"]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     let text = String::from_utf8_lossy(&output.stdout);
     for words in ["6,250 bytes", "kept connections", "new connections", "programs started"] {
@@ -34,8 +34,78 @@ fn the_table_is_printed_in_plain_words() {
 }
 
 #[test]
+fn the_limit_is_measured_on_one_to_all_processors() {
+    let short = ["limit", "--cores", "--seconds", "500ms", "--rounds", "1", "--bytes", "1000"];
+    let output = run(short.into_iter().chain(["--json"]));
+    assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let rows = value["rows"].as_array().expect("rows");
+    let cores: Vec<u64> = rows.iter().filter_map(|row| row["cores"].as_u64()).collect();
+    assert_eq!((cores.first(), cores.last()), (Some(&1), Some(&all)), "{value:#}");
+    for row in rows {
+        for kind in ["kept", "new"] {
+            for name in ["cpu_us_per_request", "requests_per_second", "cpu_ratio", "speedup", "efficiency"] {
+                assert!(
+                    row[kind][name].as_f64().is_some_and(|figure| figure > 0.0),
+                    "{kind} {name}: {row:#}"
+                );
+            }
+        }
+        assert_eq!(row["server_cores"].as_array().map(Vec::len), row["cores"].as_u64().map(|n| n as usize));
+    }
+    assert_eq!(rows[0]["kept"]["speedup"], 1.0);
+    // With all processors none is left for the load engine.
+    let last = &rows[rows.len() - 1];
+    assert_eq!((&last["shared"], &last["load_cores"]), (&true.into(), &last["server_cores"]));
+
+    let all = all.to_string();
+    let output = run(["limit", "--cores", &all, "--seconds", "500ms", "--rounds", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    for words in ["Requests on kept connections", "CPU us/request", "1.00", "share processors: the rate is"] {
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_server_has_a_thread_with_its_own_listener_on_each_processor() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["limit", "--serve", "127.0.0.1:0", "--bytes", "7", "--until-input-ends", "--threads", "2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let address = line.trim_end().strip_prefix("listening on ").expect("where it listens");
+    // The kernel chooses a listener for each of them.
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(address).expect("it accepts connections");
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.ends_with("\r\n\r\nxxxxxxx"), "{answer}");
+    }
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("its threads");
+    // A thread that serves waits again and again; the first one only waits for the others.
+    let serving = threads.filter(|thread| {
+        let path = thread.as_ref().expect("a thread").path().join("status");
+        let status = std::fs::read_to_string(path).expect("the thread's status");
+        let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        waits.and_then(|number| number.trim().parse::<u64>().ok()).is_some_and(|number| number >= 10)
+    });
+    assert_eq!(serving.count(), 2);
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(&[&str], i32, &str); 4] = [
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["--cores", "0"], 2, "--cores must be from 1 to"),
+        (&["--cores", "1,9999"], 2, "--cores must be from 1 to"),
+        (&["--serve", "127.0.0.1:0", "--threads", "0"], 2, "from 1 to"),
         (&["--rounds", "0"], 2, "at least one round"),
         (&["--seconds", "0s"], 2, "10 ms"),
         (&["--bytes", "99999999999"], 2, "at most"),
