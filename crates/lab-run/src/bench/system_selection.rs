@@ -304,12 +304,13 @@ fn running(url: &str, pid: Option<u32>) -> Result<SelectedSystem, String> {
 /// A system on another machine: this program is copied there as its probe, and searches for the system.
 fn remote(word: &str, options: &Options, placement: &Placement) -> Result<SelectedSystem, String> {
     let (host, name) = Host::parse(word)?;
-    let definition = Definition::find(&name)?;
+    let mut definition = Definition::find(&name)?;
     let session = Session::open(&options.ssh, &host)?;
     // If the other machine is this one, its processors are shared like those of systems that are started
     // here.
     let cpus = host.is_this_machine().then(|| placement.system.clone());
     let found = session.find(&name, &Definition::text_of(&name)?, cpus)?;
+    definition.capabilities.extend(found.capabilities.iter().cloned());
     Ok(SelectedSystem {
         name: format!("{}@{}", definition.name, host.name),
         title: format!("{} on {}", found.title, host.name),
@@ -329,6 +330,7 @@ fn to_be_started(word: &str) -> Result<SelectedSystem, String> {
     if let Some(name) = &definition.origin {
         find_origin(name, &definition.name)?;
     }
+    let definition = definition.of_build(&installed);
     Ok(SelectedSystem {
         name: definition.name.clone(),
         title: definition.title_with(installed.version.as_deref()),
@@ -471,7 +473,7 @@ pub(super) fn find_origin(name: &str, accelerator: &str) -> Result<(Definition, 
     let installed = definition
         .installed()
         .ok_or_else(|| wrong(format!("{name} is not installed; {}", definition.how_to_install())))?;
-    Ok((definition, installed))
+    Ok((definition.of_build(&installed), installed))
 }
 
 #[cfg(test)]

@@ -75,6 +75,8 @@ pub(super) enum Answer {
 pub struct RemoteSystem {
     /// Its name for people, with its version.
     pub title: String,
+    /// The capabilities that its build has in addition to those of every build.
+    pub capabilities: Vec<String>,
     /// The address on which it will listen: the one that ssh connected to.
     pub address: IpAddr,
     /// Its port.

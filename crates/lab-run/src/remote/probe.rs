@@ -100,6 +100,7 @@ impl System {
         let directory = ScratchDirectory::make().map_err(failed)?;
         let found = RemoteSystem {
             title: definition.title_with(installed.version.as_deref()),
+            capabilities: installed.capabilities.clone(),
             address,
             port: listener.local_addr().map_err(failed)?.port(),
             cpus,

@@ -89,6 +89,8 @@ pub struct Definition {
     pub files: Vec<ConfigurationFile>,
     /// What it can do, for example `files`.
     pub capabilities: Vec<String>,
+    /// What only some of its builds can do.
+    pub capabilities_of_builds: Vec<CapabilityOfBuild>,
     /// Programs that are started with it, because it does not start them itself.
     pub companions: Vec<Companion>,
     /// The capabilities with programs whose processor time the kernel adds to none of its processes.
@@ -99,6 +101,17 @@ pub struct Definition {
     pub is_limit: bool,
 }
 
+/// A capability that a build of a system has if its executable prints a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapabilityOfBuild {
+    /// The capability.
+    pub capability: String,
+    /// The arguments that make the executable print how it was built.
+    pub arguments: Vec<String>,
+    /// The text in that output.
+    pub prints: String,
+}
+
 /// An installed system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstalledSystem {
@@ -106,6 +119,8 @@ pub struct InstalledSystem {
     pub executable: PathBuf,
     /// Its version, if the server reports one.
     pub version: Option<String>,
+    /// The capabilities that this build has in addition to those of every build.
+    pub capabilities: Vec<String>,
 }
 
 /// A system with its templates filled: ready to be written to disk and started.
@@ -171,7 +186,18 @@ impl Definition {
     pub fn installed(&self) -> Option<InstalledSystem> {
         let executable = self.executables.iter().find_map(|name| find_executable(name))?;
         let version = self.version_of(&executable);
-        Some(InstalledSystem { executable, version })
+        let has = |of_build: &&CapabilityOfBuild| {
+            printed_by(&executable, &of_build.arguments).is_ok_and(|text| text.contains(&of_build.prints))
+        };
+        let of_build = self.capabilities_of_builds.iter().filter(has);
+        let capabilities = of_build.map(|of_build| of_build.capability.clone()).collect();
+        Some(InstalledSystem { executable, version, capabilities })
+    }
+
+    /// This definition with the capabilities of the build that is installed.
+    pub fn of_build(mut self, installed: &InstalledSystem) -> Definition {
+        self.capabilities.extend(installed.capabilities.iter().cloned());
+        self
     }
 
     /// What to do if a system is not installed.
@@ -213,7 +239,16 @@ impl Definition {
     /// Why it cannot do what is needed, as a sentence without its full stop; `title` is its name for people.
     pub fn lacks(&self, needs: &[&str], title: &str) -> Option<String> {
         let missing = needs.iter().find(|need| !self.capabilities.iter().any(|own| own == *need))?;
-        Some(format!("{title} does not {}", capability::in_words(missing)))
+        let does_not = format!("{title} does not {}", capability::in_words(missing));
+        let of_builds = self.capabilities_of_builds.iter().find(|of_build| of_build.capability == **missing);
+        Some(match of_builds {
+            Some(CapabilityOfBuild { arguments, prints, .. }) => format!(
+                "{does_not}: this build lacks it (`{} {}` does not print {prints})",
+                self.executables[0],
+                arguments.join(" ")
+            ),
+            None => does_not,
+        })
     }
 
     fn version_of(&self, executable: &Path) -> Option<String> {
@@ -366,6 +401,7 @@ mod tests {
             "tcp_nopush on;",
             "open_file_cache max=",
             "access_log off;",
+            "listen 127.0.0.1:8443 quic reuseport;",
         ];
         for directive in expected {
             assert!(text.contains(directive), "{directive}");
@@ -394,6 +430,27 @@ mod tests {
         nginx.executables = vec!["no-such-server-here".to_string()];
         assert_eq!(nginx.installed(), None);
         assert_eq!(nginx.how_to_install(), "install the package nginx (apt-get install nginx)");
+    }
+
+    #[test]
+    fn a_build_has_the_capabilities_that_it_prints() {
+        let mut nginx = Definition::find("nginx").unwrap();
+        nginx.executables = vec!["echo".to_string()];
+        let lacks = |nginx: &Definition| {
+            let installed = nginx.installed().unwrap();
+            nginx.clone().of_build(&installed).lacks(&["http_three"], "nginx 1")
+        };
+        // It prints its arguments.
+        assert_eq!(
+            lacks(&nginx).unwrap(),
+            "nginx 1 does not use HTTP/3: this build lacks it (`echo -V` does not print \
+             --with-http_v3_module)"
+        );
+        nginx.capabilities_of_builds[0].arguments = vec!["--a --with-http_v3_module --b".to_string()];
+        assert_eq!(lacks(&nginx), None);
+        // What no build has is told without a build.
+        let text = nginx.lacks(&["cgi"], "nginx 1").unwrap();
+        assert_eq!(text, "nginx 1 does not run CGI programs");
     }
 
     #[test]

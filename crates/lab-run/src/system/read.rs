@@ -1,7 +1,7 @@
 //! Reads the definition of a system under test from TOML, strictly.
 
 use super::companion::Companion;
-use super::{Definition, template};
+use super::{CapabilityOfBuild, Definition, template};
 use touchstone_lab::capability;
 use touchstone_lab::definition::{DefinitionError, Document, LocatedValue, Table};
 use touchstone_lab::result::ConfigurationFile;
@@ -25,6 +25,7 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
     let strings = |key| Ok(root.strings(key)?.map_or_else(Vec::new, |list| list.value));
     let is_this_program = executables.value.iter().any(|name| name == "{self}");
     let capabilities = capabilities(&root, is_this_program)?;
+    let capabilities_of_builds = capabilities_of_builds(&root, &capabilities)?;
     let definition = Definition {
         name: name.value,
         title: root.required_string("title")?.value,
@@ -39,6 +40,7 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
         companions: companions(&root, &capabilities)?,
         uncounted: uncounted(&root, &capabilities)?,
         capabilities,
+        capabilities_of_builds,
         origin: root.string("origin")?.map(|origin| origin.value),
         is_limit: root.boolean("is_limit")?.is_some_and(|flag| flag.value),
     };
@@ -91,19 +93,51 @@ const OF_WASM: [&str; 2] = ["wasm", "wasm_reused"];
 
 fn capabilities(root: &Table<'_>, is_this_program: bool) -> Result<Vec<String>, DefinitionError> {
     let mut capabilities = root.required("capabilities", root.strings("capabilities")?)?;
-    match capabilities.value.iter().find(|capability| !capability::is_known(capability)) {
-        Some(unknown) => {
-            let known: Vec<&str> = capability::names().collect();
-            let message = format!("there is no capability `{unknown}`; known: {}", known.join(", "));
-            Err(root.error_at(&capabilities, message))
-        }
-        None => {
-            if is_this_program && !cfg!(feature = "wasm") {
-                capabilities.value.retain(|capability| !OF_WASM.contains(&capability.as_str()));
-            }
-            Ok(capabilities.value)
-        }
+    for capability in &capabilities.value {
+        check_known(root, &capabilities, capability)?;
     }
+    if is_this_program && !cfg!(feature = "wasm") {
+        capabilities.value.retain(|capability| !OF_WASM.contains(&capability.as_str()));
+    }
+    Ok(capabilities.value)
+}
+
+fn check_known<T>(
+    table: &Table<'_>,
+    place: &LocatedValue<T>,
+    capability: &str,
+) -> Result<(), DefinitionError> {
+    if capability::is_known(capability) {
+        return Ok(());
+    }
+    let known: Vec<&str> = capability::names().collect();
+    let message = format!("there is no capability `{capability}`; known: {}", known.join(", "));
+    Err(table.error_at(place, message))
+}
+
+fn capabilities_of_builds(
+    root: &Table<'_>,
+    of_all: &[String],
+) -> Result<Vec<CapabilityOfBuild>, DefinitionError> {
+    let mut of_builds: Vec<CapabilityOfBuild> = Vec::new();
+    for table in root.tables("capability_of_build")? {
+        let capability = table.required_string("capability")?;
+        check_known(&table, &capability, &capability.value)?;
+        let is_same = |of_build: &CapabilityOfBuild| of_build.capability == capability.value;
+        if of_all.contains(&capability.value) || of_builds.iter().any(is_same) {
+            let message = format!("`{}` is stated twice", capability.value);
+            return Err(table.error_at(&capability, message));
+        }
+        let arguments = table.required("arguments", table.strings("arguments")?)?;
+        let prints = table.required_string("prints")?;
+        table.finish()?;
+        of_builds.push(CapabilityOfBuild {
+            capability: capability.value,
+            arguments: arguments.value,
+            prints: prints.value,
+        });
+    }
+    Ok(of_builds)
 }
 
 fn companions(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<Companion>, DefinitionError> {
@@ -171,6 +205,8 @@ name = "tiny.conf"
 template = "listen {port}; events { }"
 "#;
 
+    const OF_BUILD: &str = "capability = \"tls\"\narguments = [\"-V\"]\nprints = \"with-tls\"\n";
+
     #[test]
     fn a_good_definition_is_read() {
         let tiny = definition("tiny.toml", GOOD).unwrap();
@@ -180,6 +216,27 @@ template = "listen {port}; events { }"
         let with = "[[companion]]\nneeds = \"files\"\nsocket = \"a\"\ncommand = [\"{programs}/a\"]\n[[file]]";
         let tiny = definition("tiny.toml", &GOOD.replacen("[[file]]", with, 1)).unwrap();
         assert_eq!((tiny.companions.len(), tiny.companions[0].socket.as_str()), (1, "a"));
+        let with = format!("[[capability_of_build]]\n{OF_BUILD}[[file]]");
+        let tiny = definition("tiny.toml", &GOOD.replacen("[[file]]", &with, 1)).unwrap();
+        let of_build = &tiny.capabilities_of_builds[0];
+        assert_eq!((of_build.capability.as_str(), of_build.prints.as_str()), ("tls", "with-tls"));
+        assert_eq!(of_build.arguments, ["-V"]);
+    }
+
+    #[test]
+    fn bad_capabilities_of_builds_are_refused() {
+        let cases = [
+            ("\"tls\"", "\"tsl\"", "tiny.toml:10:14: there is no capability `tsl`; known: files, "),
+            ("\"tls\"", "\"files\"", "tiny.toml:10:14: `files` is stated twice"),
+            ("\"with-tls\"", "\"\"", "tiny.toml:12:10: `prints` must not be empty"),
+            ("prints = \"with-tls\"\n", "", "tiny.toml:9:1: [capability_of_build] needs `prints`"),
+        ];
+        for (from, to, expected) in cases {
+            let with = format!("[[capability_of_build]]\n{}[[file]]", OF_BUILD.replace(from, to));
+            let text = GOOD.replacen("[[file]]", &with, 1);
+            let message = definition("tiny.toml", &text).unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{message} for {to}");
+        }
     }
 
     #[test]

@@ -8,13 +8,14 @@
 //! its names.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use touchstone_lab::capability;
 use touchstone_lab::definition::nearest;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 16] = [
+pub(super) const PLACEHOLDERS: [&str; 17] = [
     "executable",
+    "prefix",
     "root",
     "directory",
     "address",
@@ -119,6 +120,7 @@ impl Values<'_> {
     fn value(&self, name: &str) -> Option<String> {
         Some(match name {
             "executable" => self.executable.display().to_string(),
+            "prefix" => prefix(self.executable).display().to_string(),
             "root" => self.root.display().to_string(),
             "directory" => self.directory.display().to_string(),
             // In brackets where it has colons, so that a port can follow.
@@ -139,6 +141,13 @@ impl Values<'_> {
             _ => return None,
         })
     }
+}
+
+/// Where the system is installed: the directory above that of its executable, for example `/usr`.
+fn prefix(executable: &Path) -> PathBuf {
+    // A link to the executable may be elsewhere.
+    let executable = executable.canonicalize().unwrap_or_else(|_| executable.to_path_buf());
+    executable.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_path_buf()
 }
 
 /// The fault of a template, if it has one.
@@ -292,6 +301,23 @@ mod tests {
                         {programs} {sockets}";
         let expected = "events { x 2; } server /tree:80 {} { /results/{Name} {80} /programs /tmp/s";
         assert_eq!(values().fill(template), expected);
+    }
+
+    #[test]
+    fn the_prefix_is_where_the_executable_is_installed() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        std::fs::create_dir_all(place.join("opt/sbin")).unwrap();
+        std::fs::write(place.join("opt/sbin/server"), "").unwrap();
+        std::os::unix::fs::symlink(place.join("opt/sbin/server"), place.join("server")).unwrap();
+        let expected = place.join("opt").display().to_string();
+        for executable in [place.join("opt/sbin/server"), place.join("server")] {
+            assert_eq!(Values { executable: &executable, ..values() }.fill("{prefix}"), expected);
+        }
+        for (executable, expected) in [("/nowhere/sbin/a", "/nowhere/lib"), ("/nowhere", "//lib")] {
+            let values = Values { executable: Path::new(executable), ..values() };
+            assert_eq!(values.fill("{prefix}/lib"), expected);
+        }
     }
 
     #[test]

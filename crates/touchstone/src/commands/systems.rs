@@ -3,7 +3,7 @@
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
-use touchstone_lab_run::system::Definition;
+use touchstone_lab_run::system::{Definition, InstalledSystem};
 
 /// The arguments of `touchstone systems`.
 #[derive(clap::Args)]
@@ -23,14 +23,16 @@ pub fn run(arguments: Arguments) -> Exit {
         }
     };
     if arguments.json {
-        print(&format!("{:#}", json!({ "systems": systems.iter().map(to_json).collect::<Vec<_>>() })));
+        print(&format!("{:#}", json!({ "systems": systems.into_iter().map(to_json).collect::<Vec<_>>() })));
         return Exit::Done;
     }
     let width = systems.iter().map(|system| system.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for system in &systems {
-        text +=
-            &format!("{:width$}  {}\n{:width$}  {}\n", system.name, state(system), "", system.description);
+    for system in systems {
+        let installed = system.installed();
+        let state = state(&system, installed.as_ref());
+        text += &format!("{:width$}  {state}\n{:width$}  {}\n", system.name, "", system.description);
+        let system = with_build(system, installed.as_ref());
         if !system.capabilities.is_empty() {
             text += &format!("{:width$}  has: {}\n", "", system.capabilities.join(", "));
         }
@@ -40,9 +42,17 @@ pub fn run(arguments: Arguments) -> Exit {
     Exit::Done
 }
 
-fn state(system: &Definition) -> String {
-    match system.installed() {
-        Some(installed) => match installed.version {
+/// With the capabilities of the build that is installed, if one is.
+fn with_build(system: Definition, installed: Option<&InstalledSystem>) -> Definition {
+    match installed {
+        Some(installed) => system.of_build(installed),
+        None => system,
+    }
+}
+
+fn state(system: &Definition, installed: Option<&InstalledSystem>) -> String {
+    match installed {
+        Some(installed) => match &installed.version {
             Some(version) => format!("{version}  ({})", installed.executable.display()),
             None => format!("({})", installed.executable.display()),
         },
@@ -50,10 +60,12 @@ fn state(system: &Definition) -> String {
     }
 }
 
-fn to_json(system: &Definition) -> serde_json::Value {
+fn to_json(system: Definition) -> serde_json::Value {
     let installed = system.installed();
+    let system = with_build(system, installed.as_ref());
     json!({
         "name": system.name,
+        "title": system.title_with(installed.as_ref().and_then(|installed| installed.version.as_deref())),
         "description": system.description,
         "installed": installed.is_some(),
         "version": installed.as_ref().and_then(|installed| installed.version.clone()),
