@@ -5,13 +5,17 @@
 
 Each work is a run of `touchstone bench`: all systems with its capabilities take turns on the same processor,
 with the same load. The table has the processor time of a request of each server, counted by the kernel over
-all processes of the server, and the ratio of ours to theirs: below 1.00 touchstone needs less. --sut names
-another executable of a system, for example nginx=/opt/nginx/sbin/nginx. --list names the works. The reports
-of the runs are kept in results/.
+all processes of the server, and the ratio of ours to theirs: below 1.00 touchstone needs less. The time of an
+origin behind a proxy or a cache has its own column; it is part of neither the server's time nor the ratio.
+--sut names another executable of a system, for example nginx=/opt/nginx/sbin/nginx; its directory is also
+searched first for the other systems and origins, so that nginx-proxy uses the same executable. A system that
+cannot do a work, for example because its build has no HTTP/3, is left out with the reason. --list names the
+works. The reports of the runs are kept in results/.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -116,15 +120,23 @@ def page_suite(name, directory):
     return path
 
 
-def installed(program):
-    """The installed systems, from `touchstone systems`, which runs each to get its version."""
-    text = subprocess.run([program, "systems"], capture_output=True, text=True).stdout
-    is_there = lambda line: "not installed" not in line and "is missing" not in line
-    return {line.split(" ")[0] for line in text.splitlines() if is_there(line)}
+def searched_first(paths):
+    """The environment in which the directories of the named executables are searched first."""
+    directories = [str(Path(path).absolute().parent) for path in paths.values()]
+    path = os.environ.get("PATH", os.defpath)
+    return {**os.environ, "PATH": os.pathsep.join([*dict.fromkeys(directories), path])}
 
 
-def measure(program, name, there, paths, runs, scratch):
-    """Runs a work; returns the result and the compared part, or the reason why there is none."""
+def installed(program, environment):
+    """The installed systems with their titles, from `touchstone systems`, which runs each for its version."""
+    ended = subprocess.run([program, "systems", "--json"], capture_output=True, text=True, env=environment)
+    systems = json.loads(ended.stdout)["systems"]
+    return {system["name"]: system["title"] for system in systems if system["installed"]}
+
+
+def measure(program, name, there, paths, environment, runs, scratch):
+    """Runs a work. Returns the result, or None; the compared part; and the systems that could not be started,
+    with the reasons (without a result also the reason of that, under an empty name)."""
     clients = "1,64"
     if name in PAGES:
         suite, systems, part = page_suite(name, scratch), PAGES[name][5], None
@@ -136,20 +148,32 @@ def measure(program, name, there, paths, runs, scratch):
         if name.startswith("page-"):
             # Sixteen clients share a connection.
             clients = "16,128"
-    chosen = [one for one in systems if one in paths or one in there]
-    chosen = [f"{one}={paths[one]}" if one in paths else one for one in chosen]
-    output = Path("results") / f"{time.strftime('%Y%m%dT%H%M%S')}-{name}"
-    command = [program, "bench", str(suite), "--quick", "--sut", ",".join(chosen), "--clients", clients]
-    command += ["--runs", str(runs), "--output", str(output), "--progress", "plain"]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    path = output / "result.json"
-    if not path.exists():
-        return None, (ended.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-    return json.loads(path.read_text()), part
+    chosen = [one for one in systems if one in there]
+    refused = {}
+    while True:
+        attempt = f"-{len(refused)}" if refused else ""
+        output = Path("results") / f"{time.strftime('%Y%m%dT%H%M%S')}-{name}{attempt}"
+        named = [f"{one}={paths[one]}" if one in paths else one for one in chosen]
+        command = [program, "bench", str(suite), "--quick", "--sut", ",".join(named), "--clients", clients]
+        command += ["--runs", str(runs), "--output", str(output), "--progress", "plain"]
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+        path = output / "result.json"
+        if path.exists():
+            return json.loads(path.read_text()), part, refused
+        said = [line for line in ended.stderr.splitlines() if line.startswith("touchstone bench: ")]
+        reason = said[-1].removeprefix("touchstone bench: ") if said else "it printed nothing"
+        # A system that does not start does not keep the others from being measured.
+        named_in = [one for one in chosen if there[one] in reason and not one.startswith("touchstone")]
+        if not named_in:
+            return None, part, {**refused, "": reason}
+        culprit = max(named_in, key=lambda one: len(there[one]))
+        chosen.remove(culprit)
+        refused[culprit] = reason
 
 
 def figures(result, part):
-    """For each system: microseconds of processor time a request at the most clients, and p99 at the least."""
+    """For each system: its processor time a request at the most clients, that of its origin if it has one,
+    both in microseconds, and p99 at the least clients."""
     found = {}
     for system in result["systems"]:
         mixes = [mix for mix in system["mixes"] if part is None or mix.get("interface") == part]
@@ -157,15 +181,55 @@ def figures(result, part):
             continue
         most = max(mix["clients"] for mix in mixes)
         least = min(mix["clients"] for mix in mixes)
-        costs = [cost for mix in mixes if mix["clients"] == most and (cost := cpu_us(mix)) is not None]
-        p99s = [mix["latency"]["p99_us"] for mix in mixes if mix["clients"] == least]
-        if costs:
-            found[system["name"]] = (median(costs), median(p99s))
+        counted = [mix for mix in mixes if mix["clients"] == most and cpu_us(mix) is not None]
+        if not counted:
+            continue
+        origins = [origin_us(system, mix) for mix in counted]
+        own = median(cpu_us(mix) - (origin or 0) for mix, origin in zip(counted, origins))
+        found[system["name"]] = {
+            "cpu_us": own,
+            "origin_us": median(origins) if None not in origins else None,
+            "p99_us": median(mix["latency"]["p99_us"] for mix in mixes if mix["clients"] == least),
+        }
     return found
 
 
 def cpu_us(mix):
+    """The processor time a request of all processes of a system, those of its origin included."""
     return mix["server"]["cpu_us_per_request"] if mix.get("server") and mix["requests"] else None
+
+
+def origin_us(system, mix):
+    """The processor time a request of the origin behind a system; None if it has none."""
+    if not system.get("origin"):
+        return None
+    same = [use for use in system["origin"]["mixes"] if (use["mix"], use["run"]) == (mix["name"], mix["run"])]
+    return same[0]["cpu_us_per_request"] if same else None
+
+
+def left_out(result, part):
+    """The systems that were not measured, with the reasons."""
+    for system in result["systems"]:
+        reasons = [one["reason"] for one in system.get("skipped", []) if one["interface"] in ("", part)]
+        if reasons and not any(part is None or mix.get("interface") == part for mix in system["mixes"]):
+            yield system["name"], reasons[0]
+
+
+def print_rows(name, result, part, refused):
+    """Prints the rows of a work; returns its figures."""
+    found = figures(result, part)
+    ours = [row["cpu_us"] for system, row in found.items() if system.startswith("touchstone")]
+    own = ours[0] if ours else None
+    for system, row in found.items():
+        cost, origin = row["cpu_us"], row["origin_us"]
+        ratio = f"{own / cost:.2f}" if own is not None and cost > 0 else "-"
+        ratio = "" if system.startswith("touchstone") else ratio
+        origin = "" if origin is None else f"{origin:.2f}"
+        p99 = row["p99_us"]
+        print(f"{name:<15}{system:<24}{cost:>15.2f}{ratio:>13}{origin:>11}{p99:>20.0f}", flush=True)
+    for system, reason in [*left_out(result, part), *refused.items()]:
+        print(f"{name:<15}{system:<24}left out: {reason}", flush=True)
+    return found
 
 
 def main():
@@ -189,23 +253,25 @@ def main():
     if unknown:
         parser.error(f"there is no work {unknown[0]} (--list names them)")
     paths = dict(one.partition("=")[::2] for one in options.sut)
-    there = installed(options.program)
+    missing = [path for path in paths.values() if not os.access(path, os.X_OK)]
+    if missing:
+        parser.error(f"--sut: {missing[0] or 'NAME alone'} is not the path of an executable file (NAME=PATH)")
+    environment = searched_first(paths)
+    there = installed(options.program, environment)
+    there.update({name: there.get(name, name) for name in paths})
     rows = {}
-    print(f"{'work':<15}{'server':<24}{'CPU us/request':>15}{'ours/theirs':>13}{'p99 us, least load':>20}")
+    print(
+        f"{'work':<15}{'server':<24}{'CPU us/request':>15}{'ours/theirs':>13}{'its origin':>11}"
+        f"{'p99 us, least load':>20}"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         for name in works:
-            result, part = measure(options.program, name, there, paths, options.runs, scratch)
+            measured = measure(options.program, name, there, paths, environment, options.runs, scratch)
+            result, part, refused = measured
             if result is None:
-                print(f"{name:<15}not measured: {part}")
+                print(f"{name:<15}not measured: {refused.pop('')}")
                 continue
-            found = figures(result, part)
-            rows[name] = found
-            ours = [cost for system, (cost, _) in found.items() if system.startswith("touchstone")]
-            own = ours[0] if ours else None
-            for system, (cost, p99) in found.items():
-                ratio = f"{own / cost:.2f}" if own is not None and cost else "-"
-                ratio = "" if system.startswith("touchstone") else ratio
-                print(f"{name:<15}{system:<24}{cost:>15.2f}{ratio:>13}{p99:>20.0f}", flush=True)
+            rows[name] = print_rows(name, result, part, refused)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=2) + "\n")
     return 0

@@ -148,6 +148,9 @@ unpack() {
     done
     rm -rf "$root"
     mv "$root.new" "$root"
+    # What is not named now is gone; a Caddy of Go is not from a package.
+    find "$bin" -mindepth 1 ! -name caddy -delete
+    [ ! -L "$bin/caddy" ] || rm "$bin/caddy"
     # Other packages are only in the way.
     rm -f "$home"/apt/cache/archives/*.deb
 }
