@@ -89,7 +89,7 @@ package_of() { packaged | sed -n "s/^$1|\([^|]*\)|.*/\1/p"; }
 mirror() {
     # shellcheck disable=SC2016  # names of apt
     apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' |
-        awk '($1 == "Debian" || $1 !~ /^[A-Z]/) && $2 ~ /\/debian\/?$/ { print $2; exit }'
+        awk '($1 == "Debian" || $1 !~ /^[A-Z]/) && $2 ~ /\/debian(\/|$)/ { print $2; exit }'
 }
 
 # apt with its own configuration and state; of the system's configuration it keeps the way to the archive.

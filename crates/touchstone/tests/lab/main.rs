@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bench_script;
 mod compare;
 mod conformance;
 mod import;
