@@ -207,11 +207,15 @@ def origin_us(system, mix):
     return same[0]["cpu_us_per_request"] if same else None
 
 
-def left_out(result, part):
-    """The systems that were not measured, with the reasons."""
+def left_out(result, part, found):
+    """The systems without figures, with the reasons."""
     for system in result["systems"]:
-        reasons = [one["reason"] for one in system.get("skipped", []) if one["interface"] in ("", part)]
-        if reasons and not any(part is None or mix.get("interface") == part for mix in system["mixes"]):
+        if system["name"] in found:
+            continue
+        reasons = [one["reason"] for one in system["skipped"] if one["interface"] in ("", part)]
+        if not reasons and any(part is None or mix.get("interface") == part for mix in system["mixes"]):
+            reasons = ["it answered no request at the most clients"]
+        if reasons:
             yield system["name"], reasons[0]
 
 
@@ -227,7 +231,7 @@ def print_rows(name, result, part, refused):
         origin = "" if origin is None else f"{origin:.2f}"
         p99 = row["p99_us"]
         print(f"{name:<15}{system:<24}{cost:>15.2f}{ratio:>13}{origin:>11}{p99:>20.0f}", flush=True)
-    for system, reason in [*left_out(result, part), *refused.items()]:
+    for system, reason in [*left_out(result, part, found), *refused.items()]:
         print(f"{name:<15}{system:<24}left out: {reason}", flush=True)
     return found
 

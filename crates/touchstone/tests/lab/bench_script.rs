@@ -30,6 +30,8 @@ def system(name, cpu_us, origin_us):
 systems = [system("touchstone-proxy", 30, 20), system("haproxy", 45, 25)]
 reason = {"interface": "", "reason": "nginx 1 does not serve files"}
 systems.append({"name": "nginx-proxy", "mixes": [], "skipped": [reason], "origin": None})
+idle = {**mix(64, 0), "requests": 0}
+systems.append({"name": "squid", "mixes": [idle], "skipped": [], "origin": None})
 output = arguments[arguments.index("--output") + 1]
 os.makedirs(output)
 with open(os.path.join(output, "result.json"), "w") as result:
@@ -60,7 +62,8 @@ fn proxies_are_compared_without_their_origin_and_the_others_left_out() {
     assert_eq!(rows[1], ["proxy", "haproxy", "20.00", "0.50", "25.00", "100"], "{text}");
     assert_eq!(rows[2].join(" "), "proxy nginx-proxy left out: nginx 1 does not serve files");
     let reason = "proxy caddy-proxy left out: Caddy 1 before Apache ended at once. It printed nothing.";
-    assert_eq!((rows[3].join(" ").as_str(), rows.len()), (reason, 4), "{text}");
+    assert_eq!(rows[3].join(" "), "proxy squid left out: it answered no request at the most clients");
+    assert_eq!((rows[4].join(" ").as_str(), rows.len()), (reason, 5), "{text}");
 
     let output = bench(&["./touchstone", "--sut", "nginx=/nowhere/nginx"]);
     let text = String::from_utf8_lossy(&output.stderr);
