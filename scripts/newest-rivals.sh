@@ -185,10 +185,13 @@ install_packaged() {
 # --- Go -------------------------------------------------------------------------------------------------
 
 install_caddy() {
-    say "building the newest Caddy"
+    local module=github.com/caddyserver/caddy/v2 version
+    version=$(go list -m -f '{{.Version}}' $module@latest) || fail "the Go module proxy does not answer"
+    say "building Caddy $version"
     rm -f "$bin/caddy"
-    GOBIN=$bin go install github.com/caddyserver/caddy/v2/cmd/caddy@latest >&2 </dev/null ||
-        fail "Caddy could not be built (without Go, the package of $release is used)"
+    # As a main module it does not know its own version.
+    GOBIN=$bin go install -ldflags "-X $module.CustomVersion=$version" "$module/cmd/caddy@$version" \
+        >&2 </dev/null || fail "Caddy could not be built (without Go, the package of $release is used)"
 }
 
 # --- the end --------------------------------------------------------------------------------------------
