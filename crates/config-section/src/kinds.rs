@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::{DeInteger, DeValue};
@@ -46,7 +47,9 @@ impl Reader<'_> {
                 store(self.text(name, value, &AccessLogFormat::parse), *set, target);
             }
             Kind::Directory(set) => {
-                store(self.text(name, value, &|text| values::parse_path(text, base)), *set, target);
+                let directory = self.text(name, value, &|text| values::parse_path(text, base));
+                directory.iter().for_each(|path| self.note_file(name, path));
+                store(directory, *set, target);
             }
             Kind::FileOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
             Kind::File(set) | Kind::FileOrWord { set, .. } => {
@@ -54,10 +57,14 @@ impl Reader<'_> {
                     "" => Ok(None),
                     path => values::parse_path(path, base).map(Some),
                 };
-                store(self.text(name, value, &file), *set, target);
+                let file = self.text(name, value, &file);
+                file.iter().flatten().for_each(|path| self.note_file(name, path));
+                store(file, *set, target);
             }
             Kind::Files(set) => {
-                store(self.array(name, value, &|text| values::parse_path(text, base)), *set, target);
+                let files = self.array(name, value, &|text| values::parse_path(text, base));
+                files.iter().flatten().for_each(|path| self.note_file(name, path));
+                store(files, *set, target);
             }
             Kind::HeaderValue(set) => {
                 store(self.text(name, value, &values::parse_header_value), *set, target);
@@ -88,7 +95,10 @@ impl Reader<'_> {
                 store(self.array(name, value, &|text| text.parse::<Network>()), *set, target);
             }
             Kind::Checked { parse, set, .. } => {
-                store(self.text(name, value, &|text| parse(text, base)), *set, target);
+                let checked = self.text(name, value, &|text| parse(text, base));
+                let path = checked.as_deref().map(Path::new).filter(|path| path.is_absolute());
+                path.into_iter().for_each(|path| self.note_file(name, path));
+                store(checked, *set, target);
             }
             Kind::CheckedArray { parse, set, .. } => store(self.array(name, value, parse), *set, target),
             Kind::CheckedOneOrMore { parse, set, .. } => {

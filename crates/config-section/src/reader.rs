@@ -22,6 +22,17 @@ pub struct Source {
     pub text: String,
 }
 
+/// A file or directory that a key names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The section of the key.
+    pub section: &'static str,
+    /// The key.
+    pub key: &'static str,
+    /// Its path.
+    pub path: PathBuf,
+}
+
 /// One pass over a text: its position, and the problems found.
 pub struct Reader<'t> {
     /// The text.
@@ -35,6 +46,7 @@ pub struct Reader<'t> {
     /// The directory of relative paths.
     pub base: &'t Path,
     problems: Vec<ConfigProblem>,
+    named_files: Vec<NamedFile>,
     /// The headers of all sections that have a key of a name, for messages.
     sections_with_key: fn(&str) -> Vec<String>,
 }
@@ -46,8 +58,20 @@ impl<'t> Reader<'t> {
     /// A reader of one file.
     pub fn new(text: &'t str, file: &'t Path, base: &'t Path) -> Reader<'t> {
         let lines = Lines::of(text);
-        let (problems, sections_with_key) = (Vec::new(), (|_| Vec::new()) as fn(&str) -> Vec<String>);
-        Reader { text, lines, file, file_position: 0, sources: &[], base, problems, sections_with_key }
+        let sections_with_key: fn(&str) -> Vec<String> = |_| Vec::new();
+        let (problems, named_files) = (Vec::new(), Vec::new());
+        let sources = &[];
+        Reader {
+            text,
+            lines,
+            file,
+            file_position: 0,
+            sources,
+            base,
+            problems,
+            named_files,
+            sections_with_key,
+        }
     }
 
     /// Continues in this file.
@@ -95,6 +119,16 @@ impl<'t> Reader<'t> {
     /// The problems that were found so far.
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
+    }
+
+    /// The files and directories that were read so far.
+    pub fn named_files(&self) -> &[NamedFile] {
+        &self.named_files
+    }
+
+    /// Notes a file of the key that is being read. Its section is known when all keys have been read.
+    pub(crate) fn note_file(&mut self, key: &'static str, path: &Path) {
+        self.named_files.push(NamedFile { section: "", key, path: path.to_path_buf() });
     }
 
     /// Adds a problem.
@@ -165,6 +199,7 @@ impl<'t> Reader<'t> {
     ) -> (C, SectionPlaces) {
         let mut target = section.defaults();
         let mut places = SectionPlaces { header, ..SectionPlaces::default() };
+        let files_before = self.named_files.len();
         for (name, value) in table.iter() {
             match section.key(name.get_ref()) {
                 Some(key) => {
@@ -176,6 +211,10 @@ impl<'t> Reader<'t> {
                     places.meant.extend(self.unknown_key(&section.header(), &names, name));
                 }
             }
+        }
+        // Those of the sections in this one have theirs already.
+        for file in self.named_files.iter_mut().skip(files_before).filter(|file| file.section.is_empty()) {
+            file.section = section.name;
         }
         // A misspelt key is not reported as missing as well.
         let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !places.meant.contains(&key.name);

@@ -33,6 +33,7 @@ mod login;
 mod logs;
 mod maps;
 mod names;
+mod own_paths;
 mod parse;
 mod places;
 mod roots;
@@ -69,6 +70,7 @@ pub use host_address::host_address;
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
 pub use login::{ClientAuthentication, LoginConfig};
 pub use names::{names_of_sites, route_name, site_name};
+pub use own_paths::{OwnPaths, own_paths};
 pub use parse::{
     Omission, load_file, load_server_section, load_sources, load_text, parse, read_file, read_sources,
 };
@@ -153,6 +155,8 @@ pub struct Config {
     pub sites: Vec<SiteConfig>,
     /// `[[stream]]`
     pub streams: Vec<StreamConfig>,
+    /// Its own files, and those that its keys name, which no site gives out; [`own_paths`] adds the others.
+    pub own_files: Vec<PathBuf>,
 }
 
 /// A configuration and the places of its parts.
@@ -394,6 +398,7 @@ fn of_site(site: SiteConfig) -> Config {
         maps: Maps::default(),
         sites: vec![site],
         streams: Vec::new(),
+        own_files: Vec::new(),
     }
 }
 

@@ -24,6 +24,7 @@ use super::config_reader::ConfigReader;
 use super::include::{INCLUDE, MOST_FILES, matching};
 use super::keys;
 use super::logs;
+use super::own_paths;
 use super::stream;
 use super::{
     Config, ConfigPlaces, ConfigWithPlaces, MaximumVersion, MinimumVersion, ServerConfig, SiteConfig,
@@ -204,6 +205,7 @@ pub fn load_sources(
     reader.check_admin(&loaded);
     reader.check_control(&loaded);
     reader.check_streams(&loaded.config, &loaded.places.streams);
+    loaded.config.own_files = own_paths::read(sources, reader.named_files());
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
     let mut problems = reader.into_problems();
     problems.sort_by_key(|problem| (position(problem), problem.line, problem.column));
@@ -285,6 +287,7 @@ impl<'t> ConfigReader<'t> {
             maps: self.maps(documents, &mut places),
             sites: self.sites(documents, &mut places),
             streams: self.streams(documents, &mut places),
+            own_files: Vec::new(),
         };
         // All routes share one virtual machine; each route is opened separately.
         for route in config.sites.iter_mut().flat_map(|site| &mut site.routes) {

@@ -122,6 +122,8 @@ fn defaults() {
     );
     let mut quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
     assert_eq!(quick.sites[0].includes.take(), Some(IncludesConfig::default()));
+    // It has no file.
+    quick.own_files = vec![PathBuf::from("/etc/touchstone/site.toml")];
     assert_eq!(quick, config);
 }
 

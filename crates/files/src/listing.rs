@@ -1,8 +1,8 @@
 //! Directory listings as HTML for people and JSON for programs.
 //!
-//! A listing has the files that would be served: hidden names, links that the root's policy forbids, and
-//! names that are neither files nor directories are omitted. Reading waits for the disk, so it must run on a
-//! thread that may wait.
+//! A listing has the files that would be served: hidden names, links that the root's policy forbids, files of
+//! the server itself, and names that are neither files nor directories are omitted. Reading waits for the
+//! disk, so it must run on a thread that may wait.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,12 @@ pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listin
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                 root.facts(&[path, name].concat())
             }
-            Ok(stat) => FileFacts::from_stat(&stat),
+            Ok(stat) => FileFacts::from_stat(&stat).and_then(|facts| {
+                match root.is_own_entry(&directory, name, &facts) {
+                    true => Err(OpenError::NotFound),
+                    false => Ok(facts),
+                }
+            }),
             // The file was deleted since its name was read.
             Err(_) => continue,
         };

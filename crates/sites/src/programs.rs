@@ -60,7 +60,7 @@ pub fn open(
     }
     let settings = match kind {
         Kind::Ajp => return open_containers(config, backends).map(Some),
-        _ => settings(kind, config, route, site, &services.pools),
+        _ => settings(kind, config, route, site, services),
     };
     let settings = settings.map_err(|message| format!("'{}': {message}", kind.key()))?;
     Ok(Some(match kind {
@@ -151,14 +151,14 @@ fn settings(
     config: &ProgramsConfig,
     route: &RouteConfig,
     site: &SiteConfig,
-    pools: &Pools,
+    services: &Services,
 ) -> Result<Settings, String> {
     let root_path = route.root_in(site).map(|root| absolute(root));
     let symlinks = symlink_policy(site.symlinks);
     let open_root = |path: &Path, symlinks| {
         let root =
             Root::new(path, symlinks).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
-        Ok::<_, String>(Arc::new(root))
+        Ok::<_, String>(Arc::new(root.without(services.own_files.clone())))
     };
     let paths = if config.scripts.is_empty() {
         Paths::Application { script_name: config.script_name.clone().into_bytes() }
@@ -173,7 +173,7 @@ fn settings(
     };
     let send_files_from = config.send_files_from.as_ref();
     let pool = match config.backends.as_slice() {
-        [] => Some(start(kind, config, pools)?),
+        [] => Some(start(kind, config, &services.pools)?),
         _ => None,
     };
     let backends = match &pool {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::AccessShared;
 use touchstone_crawlers::CrawlersShared;
+use touchstone_files::own_files::OwnFiles;
 use touchstone_handler::service_counts::ServiceCounts;
 use touchstone_interfaces::backend::Backends;
 use touchstone_login::LoginShared;
@@ -47,6 +48,8 @@ pub struct Services {
     pub stream_logs: Arc<StreamLogs>,
     /// What the metrics count by name.
     pub counts: Arc<ServiceCounts>,
+    /// Files of the server itself, which no site gives out.
+    pub own_files: Arc<OwnFiles>,
 }
 
 /// What every configuration of a server uses.
@@ -72,6 +75,7 @@ impl Services {
 
     /// Called when the cores use the configuration that was opened last.
     pub fn configuration_in_use(&self) {
+        self.own_files.forget_earlier();
         self.servlets.configuration_in_use();
         self.python.configuration_in_use();
         self.origins.configuration_in_use();

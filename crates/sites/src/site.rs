@@ -13,7 +13,7 @@ use touchstone_access::{ConnectionGate, MinimumRate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::routes::AnswerFields;
 use touchstone_config::{
-    Config, DeliveryConfig, LimitsConfig, ListenAddress, LogLevel, SiteConfig, names_of_sites,
+    Config, DeliveryConfig, LimitsConfig, ListenAddress, LogLevel, SiteConfig, names_of_sites, own_paths,
 };
 use touchstone_expression::AvailableFrom;
 use touchstone_files::cache::{CacheLimits, FileCache};
@@ -169,6 +169,8 @@ impl Snapshot {
         let ServerShared { tls, access, accelerator, .. } = shared;
         let error_log = logs.error_log;
         access.open_geoip(&config.geoip).map_err(Unusable)?;
+        let own = own_paths(&config);
+        shared.services.own_files.add(&own.files, &own.directories);
         let mut config = config;
         for line in config.sites.iter_mut().flat_map(htaccess::refuse) {
             error_log.write(LogLevel::Warning, format_args!("{line}"));
@@ -346,7 +348,7 @@ fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result
     }
     Ok(Site {
         config: config.clone(),
-        root: Arc::new(root.mounted_at(mount)),
+        root: Arc::new(root.mounted_at(mount).without(shared.services.own_files.clone())),
         content_types,
         rules,
         first_root: 0,

@@ -43,7 +43,7 @@ pub fn open(
         sync: webdav.sync,
         shares_paths: shares_paths(route, site),
     };
-    let opened = WebDav::open(settings, &services.webdav, &services.counts)
+    let opened = WebDav::open(settings, &services.webdav, &services.counts, services.own_files.clone())
         .map_err(|message| format!("'webdav': {message}"))?;
     Ok(Arc::new(opened))
 }

@@ -11,12 +11,15 @@ use rustix::io::Errno;
 use crate::failure::{Failure, Result};
 use crate::names::is_hidden_name;
 use crate::temporary::{TemporaryFile, hidden_name};
+use crate::tree::Tree;
 
 /// How deep trees may be that are copied or removed: each level holds a descriptor.
 const MOST_DEPTH: usize = 128;
 
 /// What is copied.
-pub struct CopyRules {
+pub struct CopyRules<'t> {
+    /// The tree of the source. It has files that are not copied.
+    pub tree: &'t Tree,
     /// Names that begin with a dot, too.
     pub hidden_files: bool,
     /// The most files and directories.
@@ -74,7 +77,7 @@ fn copy_content(from: OwnedFd, to: &mut File, sync: bool) -> Result<()> {
 }
 
 /// Copies a directory to one with a hidden name in `to`.
-pub fn copy_tree(from: &OwnedFd, to: &OwnedFd, rules: &CopyRules) -> Result<TemporaryDirectory> {
+pub fn copy_tree(from: &OwnedFd, to: &OwnedFd, rules: &CopyRules<'_>) -> Result<TemporaryDirectory> {
     let name = hidden_name("copy")?;
     fs::mkdirat(to, name.as_str(), Mode::from_raw_mode(0o777))?;
     let copy = TemporaryDirectory { within: to.try_clone()?, name };
@@ -89,7 +92,7 @@ pub fn copy_tree(from: &OwnedFd, to: &OwnedFd, rules: &CopyRules) -> Result<Temp
 fn copy_members(
     from: &OwnedFd,
     to: &OwnedFd,
-    rules: &CopyRules,
+    rules: &CopyRules<'_>,
     depth: usize,
     remaining: &mut usize,
 ) -> Result<()> {
@@ -105,6 +108,9 @@ fn copy_members(
         let stat = fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) {
+            continue;
+        }
+        if !rules.tree.may_copy(from, name.to_bytes(), &stat) {
             continue;
         }
         *remaining = remaining.checked_sub(1).ok_or_else(|| {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_files::own_files::OwnFiles;
 use touchstone_files::root::Root;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, LocalBoxFuture, Server};
@@ -36,17 +37,19 @@ pub struct WebDav {
 }
 
 impl WebDav {
-    /// Opens the root. The error describes the problem.
+    /// Opens the root, without the files of the server itself. The error describes the problem.
     pub fn open(
         settings: Settings,
         stores: &WebDavStores,
         counts: &ServiceCounts,
+        own_files: Arc<OwnFiles>,
     ) -> std::result::Result<WebDav, String> {
         let named = |error: std::io::Error| format!("{}: {error}", settings.root.display());
         if let Some(problem) = problem_of_state(&settings.state, &settings.root) {
             return Err(problem);
         }
-        let root = Root::new(&settings.root, settings.symlinks).map_err(named)?.mounted_at(&settings.mount);
+        let root = Root::new(&settings.root, settings.symlinks).map_err(named)?;
+        let root = root.mounted_at(&settings.mount).without(own_files);
         let store = stores.open(&settings.state, &settings.root).map_err(named)?;
         let tree = Tree::new(root, settings.mount.clone(), settings.hidden_files);
         let counts = counts.webdav.of(settings.name.clone());

@@ -152,6 +152,9 @@ impl Tree {
         }
         let path = [&self.mount, below].concat();
         let (facts, is_link) = self.facts_of(&directory.descriptor, name, &path)?;
+        if self.is_own(&directory.descriptor, name, facts.as_ref().filter(|_| !is_link)) {
+            return Err(Failure::new(404));
+        }
         let name_key = member_key(&self.key_of(&directory.descriptor)?, name);
         let leads_to_directory = is_link && facts.is_some_and(|facts| facts.kind == FileKind::Directory);
         let key = match leads_to_directory {
@@ -180,6 +183,28 @@ impl Tree {
             };
         }
         Ok((Some(FileFacts::from_stat(&stat)?), false))
+    }
+
+    /// Whether a name in a directory is that of a file of the server itself, such as its configuration.
+    fn is_own(&self, directory: &OwnedFd, name: &[u8], facts: Option<&FileFacts>) -> bool {
+        self.root.is_own_place(directory, name)
+            || facts.is_some_and(|facts| self.root.is_own_entry(directory, name, facts))
+    }
+
+    /// Whether a collection may be moved or removed with all in it: no file of the server itself is there.
+    pub fn may_remove(&self, place: &Place) -> Result<bool> {
+        if !place.is_collection() || place.is_link {
+            return Ok(true);
+        }
+        let collection = self.root.open(&member_path(&place.path, b""))?;
+        Ok(!self.root.has_own_below(&real_path(&collection.descriptor)?))
+    }
+
+    /// Whether a member of a collection may be copied with it.
+    pub fn may_copy(&self, directory: &OwnedFd, name: &[u8], stat: &fs::Stat) -> bool {
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        let facts = FileFacts::from_stat(stat).ok().filter(|_| !is_link);
+        !self.is_own(directory, name, facts.as_ref())
     }
 
     /// The key of the locks and properties of an open directory: its real path below that of the root, or, if
@@ -251,7 +276,10 @@ impl Tree {
                 continue;
             }
             let path = member_path(path, name);
-            let Ok((Some(facts), _)) = self.facts_of(&directory, name, &path) else { continue };
+            let Ok((Some(facts), is_link)) = self.facts_of(&directory, name, &path) else { continue };
+            if self.is_own(&directory, name, Some(&facts).filter(|_| !is_link)) {
+                continue;
+            }
             if so_far + members.len() >= walk.most_entries {
                 return Err(Failure::condition(507, "number-of-matches-within-limits"));
             }

@@ -13,6 +13,8 @@
 //! * If the root is itself a symbolic link, a deployment may change that link. Therefore the configured path
 //!   is kept, and [`Root::refresh`], which is called once a second, follows it to its new directory.
 //!
+//! A root that knows the [`OwnFiles`] of the server gives none of them out.
+//!
 //! The memory cache calls [`Root::open`] when it makes an entry, [`Root::facts`] to check once a second
 //! whether the entry is still valid, and [`read_whole`] for the bytes. A cache hit needs none of these.
 //!
@@ -30,6 +32,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::own_files::{OwnFiles, identity};
 
 /// Which symbolic links below a root may be followed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -128,6 +132,8 @@ pub struct Root {
     openat2_works: bool,
     /// `None`: there are no files.
     directory: RwLock<Option<Arc<Directory>>>,
+    /// Files of the server itself, which are not found.
+    own_files: Option<Arc<OwnFiles>>,
 }
 
 /// The directory to which the configured path led at the last check. The descriptor pins the inode, so no
@@ -154,7 +160,8 @@ impl Root {
         let openat2_works =
             fs::openat2(&directory.descriptor, ".", PIN, Mode::empty(), ResolveFlags::BENEATH).is_ok();
         let directory = RwLock::new(Some(Arc::new(directory)));
-        Ok(Root { path, mount: b"/".as_slice().into(), policy, openat2_works, directory })
+        let mount = b"/".as_slice().into();
+        Ok(Root { path, mount, policy, openat2_works, directory, own_files: None })
     }
 
     /// A root without files: every path is [`OpenError::NotFound`]. Nothing is below its
@@ -166,6 +173,7 @@ impl Root {
             policy: SymlinkPolicy::Inside,
             openat2_works: false,
             directory: RwLock::new(None),
+            own_files: None,
         }
     }
 
@@ -175,6 +183,44 @@ impl Root {
     #[must_use]
     pub fn mounted_at(self, mount: &[u8]) -> Root {
         Root { mount: mount.into(), ..self }
+    }
+
+    /// The same without these files: they are [`OpenError::NotFound`], by whatever name.
+    #[must_use]
+    pub fn without(self, own_files: Arc<OwnFiles>) -> Root {
+        Root { own_files: Some(own_files), ..self }
+    }
+
+    /// Whether an entry of an open directory, which is not a symbolic link, is a file of the server itself.
+    pub fn is_own_entry(&self, directory: &OwnedFd, name: &[u8], facts: &FileFacts) -> bool {
+        let path = || Ok(join(real_path(directory)?, name));
+        self.own_files.as_deref().is_some_and(|own| self.is_own(own, name, facts, path))
+    }
+
+    /// Whether a name in an open directory is the place of a file of the server itself, which may be missing.
+    pub fn is_own_place(&self, directory: &OwnedFd, name: &[u8]) -> bool {
+        let Some(own) = &self.own_files else { return false };
+        fs::fstat(directory).is_ok_and(|directory| own.has_place(&directory, name))
+    }
+
+    /// Whether files of the server itself are below a directory with this real path.
+    pub fn has_own_below(&self, real_path: &[u8]) -> bool {
+        self.own_files.as_deref().is_some_and(|own| own.any_below(real_path))
+    }
+
+    /// A root in a directory of the server is served: the operator has configured both.
+    fn is_own(
+        &self,
+        own: &OwnFiles,
+        name: &[u8],
+        facts: &FileFacts,
+        path: impl FnOnce() -> io::Result<Vec<u8>>,
+    ) -> bool {
+        let file = (facts.kind == FileKind::Regular).then_some((facts.inode, facts.device));
+        own.contains(name, file, path, || {
+            let directory = self.directory().map_err(io::Error::other)?;
+            real_path(&directory.descriptor)
+        })
     }
 
     /// The place in the file system for the file of a request path.
@@ -230,7 +276,7 @@ impl Root {
         let name = self.name_of(path)?;
         let directory = self.directory()?;
         let (pinned, followed_links) = self.pin_noting_links(&directory, name)?;
-        let facts = FileFacts::of(&pinned)?;
+        let facts = self.facts_of_pinned(&pinned, name)?;
         let descriptor = match facts.kind {
             FileKind::Directory => pinned,
             FileKind::Regular => open_pinned(&pinned)?,
@@ -245,7 +291,16 @@ impl Root {
     /// See [`OpenError`].
     pub fn facts(&self, path: &[u8]) -> Result<FileFacts, OpenError> {
         let name = self.name_of(path)?;
-        FileFacts::of(self.pin(&*self.directory()?, name)?)
+        self.facts_of_pinned(&self.pin(&*self.directory()?, name)?, name)
+    }
+
+    /// The facts of a pinned file; one of the server itself is not found.
+    fn facts_of_pinned(&self, pinned: &OwnedFd, name: &[u8]) -> Result<FileFacts, OpenError> {
+        let facts = FileFacts::of(pinned)?;
+        match &self.own_files {
+            Some(own) if self.is_own(own, name, &facts, || real_path(pinned)) => Err(OpenError::NotFound),
+            _ => Ok(facts),
+        }
     }
 
     /// The name below the directory.
@@ -391,12 +446,6 @@ impl Directory {
     fn is(&self, found: &fs::Stat) -> bool {
         (self.inode, self.device) == identity(found)
     }
-}
-
-/// Inode and device.
-#[allow(clippy::unnecessary_cast, reason = "the C types differ between architectures")]
-fn identity(stat: &fs::Stat) -> (u64, u64) {
-    (stat.st_ino as u64, stat.st_dev as u64)
 }
 
 impl OpenedFile {

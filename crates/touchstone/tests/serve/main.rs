@@ -36,6 +36,7 @@ mod import_servers;
 mod killing;
 mod login;
 mod logs;
+mod own_files;
 mod packaging;
 mod privileges;
 mod route_files;

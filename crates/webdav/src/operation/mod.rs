@@ -12,7 +12,7 @@ mod transfer;
 use crate::call::Call;
 use crate::conditions::check;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::locks::{may_change_members, may_change_tree};
 use crate::store::Tables;
 use crate::tree::Place;
@@ -53,6 +53,9 @@ impl Reply {
 impl Context {
     /// Whether what is at a place may be replaced or removed with all below it.
     fn may_remove(&self, tables: &Tables, call: &Call, place: &Place) -> Result<()> {
+        if !self.tree.may_remove(place)? {
+            return Err(Failure::new(403));
+        }
         may_change_tree(tables, call.holder(), &place.key)?;
         may_change_members(tables, call.holder(), place)
     }

@@ -86,6 +86,9 @@ fn check(context: &Context, tables: &Tables, call: &Call, transfer: &Transfer) -
         context.may_remove(tables, call, &from)?;
     }
     to.within()?;
+    if !context.tree.may_remove(&to)? {
+        return Err(Failure::new(403));
+    }
     crate::locks::may_change_tree(tables, call.holder(), &to.key)?;
     may_change_members(tables, call.holder(), &to)?;
     let (from_bytes, to_bytes) = (tables.property_bytes_at(&from.key), tables.property_bytes_at(&to.key));
@@ -106,6 +109,7 @@ fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<UnnamedCopy> {
         };
         let source = context.tree.open_directory(&path)?;
         let rules = CopyRules {
+            tree: &context.tree,
             hidden_files: settings.hidden_files,
             most_entries: settings.most_entries,
             with_members: call.depth != Some(Depth::Zero),
