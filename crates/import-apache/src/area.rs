@@ -4,7 +4,7 @@
 //! `.htaccess` of each, then `<Location>` in order. Here one route contains all settings, so each path that a
 //! section, an alias or a proxy names becomes an area that also has the sections of the areas around it.
 
-use crate::reader::HTACCESS;
+use touchstone_import_base::apache::HTACCESS;
 use touchstone_import_base::directive::Directive;
 
 /// A part of the paths of a site.

@@ -11,7 +11,6 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `reader` | sections, `Include`, `Define`, `IfModule`, `.htaccess` |
 //! | `overrides` | the `.htaccess` files that apply, and which of their directives |
 //! | `area` | a part of the paths, and the sections that apply to it |
 //! | `variant` | parts of an area with other settings: files, expressions, conditions, methods |
@@ -40,12 +39,11 @@ mod host;
 mod oidc;
 mod origin;
 mod overrides;
-mod reader;
 mod rewrite;
 mod rewrite_map;
 mod site;
 mod translate;
 mod variant;
 
-pub use reader::{parse, read};
+pub use touchstone_import_base::apache::{parse, read};
 pub use translate::translate;

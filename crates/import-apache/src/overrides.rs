@@ -6,9 +6,9 @@
 //! `AllowOverride` none of their directives is allowed.
 
 use super::area::{is, name};
-use super::reader::{ABOVE, HTACCESS};
 use super::variant::is_variant;
 use touchstone_import_base::account::Account;
+use touchstone_import_base::apache::{ABOVE, HTACCESS};
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression;
 use touchstone_import_base::output::Section;

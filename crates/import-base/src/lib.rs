@@ -3,6 +3,7 @@
 //!
 //! | module | |
 //! |---|---|
+//! | [`apache`] | the files of Apache as directives |
 //! | [`account`] | the record of what each directive was translated to |
 //! | [`directive`] | a directive with its place |
 //! | [`expression`] | conversion of regular expressions |
@@ -12,6 +13,7 @@
 //! | [`toml_text`] | values of TOML as text |
 
 pub mod account;
+pub mod apache;
 pub mod directive;
 pub mod expression;
 pub mod files;

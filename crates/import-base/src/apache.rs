@@ -1,11 +1,12 @@
-//! From files of Apache to directives: lines, quotes, sections, `Include`, `Define`, `IfModule`.
+//! From files of Apache to directives: lines, quotes, sections, `Include`, `Define`, `IfModule`. The importer
+//! and the server, for the `.htaccess` files below its roots, read them in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use touchstone_import_base::directive::{Directive, Form, Place};
-use touchstone_import_base::files::{Counts, DEPTH, matching};
+use crate::directive::{Directive, Form, Place};
+use crate::files::{Counts, DEPTH, matching};
 
 /// The maximum number of directories that are searched for `.htaccess`.
 const DIRECTORIES: usize = 20_000;
