@@ -31,7 +31,7 @@ use super::socket_file::{self, HasSocketFile, SocketFile};
 use super::telemetry;
 use super::{
     AccessConfig, CacheConfig, ClientCertificateMode, DeliveryConfig, DirectoryListing, HtaccessPolicy,
-    LimitsConfig, MaximumVersion, MinimumVersion, SiteConfig, SymlinkPolicy, TlsConfig,
+    HtaccessRules, LimitsConfig, MaximumVersion, MinimumVersion, SiteConfig, SymlinkPolicy, TlsConfig,
 };
 use touchstone_config_interfaces::includes::INCLUDES;
 
@@ -369,6 +369,7 @@ pub static SITE: Section<SiteConfig> = Section {
         access: AccessConfig::default(),
         routes: Vec::new(),
         maps: None,
+        htaccess_rules: HtaccessRules::default(),
     },
     keys: &[
         Key {
@@ -555,7 +556,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("\"refuse\""),
             example: "\"ignore\"",
             documentation: "How `.htaccess` files of Apache below the directories of the site are handled. \
-                They have no effect; the server searches for them when the configuration is read.",
+                They have no effect; the server searches for them, and watches their directories.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "refuse",

@@ -293,6 +293,8 @@ pub struct SiteConfig {
     pub routes: Vec<RouteConfig>,
     /// The maps of the configuration; `None`: they are not read yet.
     pub maps: Option<Maps>,
+    /// What `.htaccess` files say; no key sets it.
+    pub htaccess_rules: HtaccessRules,
 }
 
 impl SiteConfig {
@@ -354,6 +356,15 @@ pub enum HtaccessPolicy {
     Refuse,
     /// They have no effect.
     Ignore,
+}
+
+/// What was taken from `.htaccess` files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HtaccessRules {
+    /// How many routes refuse what they forbid; these are the first ones of the site.
+    pub routes: usize,
+    /// Whether directories without an index file may be listed: beginnings of paths, with a slash at the end.
+    pub lists: Vec<(Vec<u8>, bool)>,
 }
 
 /// The permitted targets of symbolic links below a root.

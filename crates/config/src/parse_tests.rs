@@ -14,8 +14,8 @@ use super::*;
 use crate::keys::{ABSENT, for_each_section};
 use crate::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DeliveryConfig, DirectoryListing,
-    ErrorLogConfig, HtaccessPolicy, IncludesConfig, LimitsConfig, ListenAddress, LogDestination, LogLevel,
-    ServerConfig, SocketFile, SymlinkPolicy, TlsConfig, complete_example, quick,
+    ErrorLogConfig, HtaccessPolicy, HtaccessRules, IncludesConfig, LimitsConfig, ListenAddress,
+    LogDestination, LogLevel, ServerConfig, SocketFile, SymlinkPolicy, TlsConfig, complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -118,6 +118,7 @@ fn defaults() {
             access: AccessConfig::default(),
             routes: vec![],
             maps: None,
+            htaccess_rules: HtaccessRules::default(),
         }]
     );
     let mut quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());

@@ -27,7 +27,7 @@ pub mod delivery;
 mod file_access;
 pub mod forward_auth;
 pub mod hidden_names;
-mod htaccess;
+pub mod htaccess;
 pub mod includes;
 pub mod interface;
 pub mod login;

@@ -5,6 +5,7 @@
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
@@ -23,6 +24,7 @@ use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::Root;
 use touchstone_http::request_view::AddressLocator;
 use touchstone_includes::PageCache;
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::RouteTable;
 use touchstone_telemetry::TraceRules;
 use touchstone_tls::{ServerNames, TlsEndpoint, host_name};
@@ -82,6 +84,8 @@ pub struct Snapshot {
     pub trace_rules: Option<Arc<TraceRules>>,
     /// Finds the locations of clients; `None`: no files are configured for that.
     pub locator: Option<Arc<dyn AddressLocator>>,
+    /// The directories that were searched for `.htaccess` files.
+    pub htaccess_directories: Vec<PathBuf>,
 }
 
 /// One site.
@@ -172,9 +176,7 @@ impl Snapshot {
         let own = own_paths(&config);
         shared.services.own_files.add(&own.files, &own.directories);
         let mut config = config;
-        for line in config.sites.iter_mut().flat_map(htaccess::refuse) {
-            error_log.write(LogLevel::Warning, format_args!("{line}"));
-        }
+        let htaccess_directories = refuse_htaccess(&mut config, error_log);
         let config = config;
         let open = |site: &SiteConfig| open_site(site, b"/", shared);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
@@ -258,6 +260,7 @@ impl Snapshot {
             streams,
             trace_rules,
             locator: access.geoip().map(|geoip| geoip as Arc<dyn AddressLocator>),
+            htaccess_directories,
         })
     }
 
@@ -304,6 +307,18 @@ impl Snapshot {
         site.intercept_errors
             || route.and_then(|route| site.routes.get(route)).is_some_and(|route| route.intercept_errors)
     }
+}
+
+/// Refuses what `.htaccess` files forbid. Returns the directories that were searched.
+fn refuse_htaccess(config: &mut Config, error_log: &ErrorLog) -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    for searched in config.sites.iter_mut().map(htaccess::refuse) {
+        for line in searched.messages {
+            error_log.write(LogLevel::Warning, format_args!("{line}"));
+        }
+        directories.extend(searched.directories);
+    }
+    directories
 }
 
 /// Whether sites or routes have their own time limits or minimum rates for clients, and `[limits]` with the

@@ -167,7 +167,8 @@ impl StreamTask<'_> {
         };
         match self.begin(&head, body) {
             RequestAction::Hit(section, prepared, hit) => {
-                let mut writer = Writer::new(self.send, &self.stream.connection.turns, MinimumRate::of_answers(&limits));
+                let mut writer =
+                    Writer::new(self.send, &self.stream.connection.turns, MinimumRate::of_answers(&limits));
                 let result = writer.cached(section, prepared).await;
                 let body_bytes = writer.body_bytes;
                 self.note_hit(hit, body_bytes);
@@ -201,9 +202,8 @@ impl StreamTask<'_> {
         let minimum = MinimumRate::of_bodies(&limits);
         let connection = self.stream.connection.clone();
         let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
-        let feeding = sender.map(|sender| {
-            Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>
-        });
+        let feeding = sender
+            .map(|sender| Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>);
         self.drive(&received, work, feeding).await
     }
 

@@ -1,10 +1,14 @@
 //! Keys of sites and routes: exact paths, pages of errors, the largest body, fields of origins' answers, and
 //! the handling of `.htaccess` files.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use crate::support::{Client, Origin, Response, Server, Tree, read_head};
+use crate::support::{Client, Origin, Response, Server, Tree, curl, read_head, wait_until};
 
 /// An application that answers as the path requests: `/404`, `/500`, `/moved`; all else is 200.
 fn application() -> Origin {
@@ -170,4 +174,72 @@ fn what_a_htaccess_forbids_is_refused_and_told() {
     let ignoring = Server::configured(tree.around(), &text);
     assert_eq!(ignoring.get("/shut/a.txt").status, 200);
     assert!(!ignoring.error_text().contains("htaccess"), "{}", ignoring.error_text());
+}
+
+#[test]
+fn a_htaccess_that_appears_changes_or_goes_counts_without_a_reload() {
+    let tree = Tree::empty();
+    for name in ["page.txt", "a/b/page.txt", "a/b/x.bak"] {
+        tree.write(name, name);
+    }
+    let server = Server::quick(&tree.root());
+    let becomes = |target: &str, status: u16| {
+        let what = format!("{target} is {status}");
+        // Within about a second; the rest is for a busy machine.
+        wait_until(&what, Duration::from_secs(1 + 60), || server.get(target).status == status);
+    };
+    // In the cache of files.
+    for target in ["/page.txt", "/a/b/page.txt", "/a/b/x.bak"] {
+        assert_eq!(server.get(target).status, 200, "{target}");
+    }
+    tree.write("a/.htaccess", "Require all denied\n");
+    becomes("/a/b/page.txt", 403);
+    assert_eq!(server.get("/page.txt").status, 200);
+    tree.write("a/.htaccess", "<Files *.bak>\nRequire all denied\n</Files>\n");
+    becomes("/a/b/page.txt", 200);
+    assert_eq!(server.get("/a/b/x.bak").status, 403);
+    fs::remove_file(tree.file("a/.htaccess")).unwrap();
+    becomes("/a/b/x.bak", 200);
+    // In a directory that is new itself, and in one that is renamed.
+    tree.write("new/deep/page.txt", "new");
+    tree.write("new/deep/.htaccess", "Require all denied\n");
+    becomes("/new/deep/page.txt", 403);
+    fs::rename(tree.file("new"), tree.file("renamed")).unwrap();
+    becomes("/renamed/deep/page.txt", 403);
+    server.assert_serves("/page.txt", b"page.txt");
+}
+
+#[test]
+fn what_a_htaccess_forbids_is_refused_by_each_name_and_version() {
+    let tree = Tree::empty();
+    for name in ["list/a.txt", "shut/a.txt", "old/x.txt", "inc/a.sql", "index/index.html", "page.txt"] {
+        tree.write(name, name);
+    }
+    tree.write("list/.htaccess", "Options -Indexes\n");
+    tree.write("shut/.htaccess", "Order allow,deny\n");
+    tree.write("index/.htaccess", "<FilesMatch \"^index\\.\">\nDeny from all\n</FilesMatch>\n");
+    tree.write(".htaccess", "\u{feff}Redirect gone /old\nRewriteRule \\.sql$ - [F]\n");
+    std::os::unix::fs::symlink("shut", tree.file("link")).unwrap();
+    let server = Server::configured(tree.around(), &site(&tree, "listing = \"html\"\n"));
+    for (target, status) in [
+        ("/", 200),
+        ("/page.txt", 200),
+        ("/list/", 403),
+        ("/list/a.txt", 200),
+        ("/shut/a.txt", 403),
+        ("/link/a.txt", 403),
+        ("/%73hut/a.txt", 403),
+        ("//shut//a.txt", 403),
+        ("/old/x.txt", 403),
+        ("/inc/a.sql", 403),
+        ("/index/", 403),
+        ("/index/index.html", 403),
+    ] {
+        assert_eq!(server.get(target).status, status, "{target}");
+        let url = format!("http://{}{target}", server.address());
+        let words = ["--http2-prior-knowledge", "--path-as-is", "--output", "/dev/null"];
+        let words = words.into_iter().chain(["--write-out", "%{http_code}", url.as_str()]);
+        let Some(output) = curl(words) else { return };
+        assert_eq!(String::from_utf8_lossy(&output.stdout), status.to_string(), "HTTP/2 {target}");
+    }
 }

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use touchstone_config::DirectoryListing;
 use touchstone_files::cache::{NewEntry, ReadTicket, Representation, Validity};
 use touchstone_files::coding::Codings;
 use touchstone_files::percent::encode_path;
@@ -12,6 +11,7 @@ use touchstone_files::root::{FileFacts, FileKind, OpenedFile, Root};
 use touchstone_handler::answer::Answer;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_sites::hidden_names::is_refused_name;
+use touchstone_sites::htaccess::may_list;
 use touchstone_sites::site::Site;
 
 use super::codings::{choose_coding, choose_uncached};
@@ -86,7 +86,7 @@ async fn find_target(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], pat
     }
     // A missing directory is not found, whether directories are listed or not.
     match site.root.facts(path) {
-        Ok(_) if site.config.listing == DirectoryListing::Off => PathTarget::Other(Answer::error(403)),
+        Ok(_) if !may_list(&site.config, path) => PathTarget::Other(Answer::error(403)),
         Ok(_) => PathTarget::Other(list(core, request, path, path).await),
         Err(refused) => PathTarget::Other(refusal(core, path, &refused)),
     }

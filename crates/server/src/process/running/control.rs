@@ -104,7 +104,7 @@ impl ControlledServer for Running {
             self.keep_logs();
             return Err(problem);
         }
-        self.apply(ready, overrides);
+        self.apply(ready, Some(overrides));
         Ok(())
     }
 

@@ -3,9 +3,11 @@
 //!
 //! This thread makes every change of the server, one after another, and sends orders to the cores. A long
 //! wait (for a new process to become ready) is on a separate thread, which reports by an event. Reloads are
-//! in `reload`, upgrades in `upgrade`, and requests to the control API in `control`.
+//! in `reload`, upgrades in `upgrade`, requests to the control API in `control`, and changes of `.htaccess`
+//! files in `htaccess`.
 
 mod control;
+mod htaccess;
 mod reload;
 mod upgrade;
 
@@ -102,6 +104,7 @@ enum Event {
     Control(Box<ControlRequest>, Sender<ControlResponse>),
     Successor(Result<ReadyNotice, String>),
     PredecessorEnded,
+    HtaccessChanged,
 }
 
 /// Why serving ends.
@@ -121,13 +124,15 @@ pub struct Running {
     received: Receiver<Event>,
     began: Instant,
     reloads: u64,
+    htaccess: Option<htaccess::HtaccessWatch>,
 }
 
 impl Running {
     /// A server whose cores accept.
     pub fn new(parts: Parts) -> Running {
         let (events, received) = channel();
-        Running { parts, control: None, upgrade: None, events, received, began: Instant::now(), reloads: 0 }
+        let (control, upgrade, htaccess, began) = (None, None, None, Instant::now());
+        Running { parts, control, upgrade, events, received, began, reloads: 0, htaccess }
     }
 
     /// Handles signals and control requests until the end.
@@ -159,6 +164,7 @@ impl Running {
             std::thread::Builder::new().name("predecessor".to_string()).spawn(wait)?;
         }
         self.parts.view.control_by(control::by_events(self.events.clone()));
+        self.watch_htaccess();
         self.start_watchdog()?;
         self.announce();
         self.parts.acme.apply_config(&self.parts.snapshot.config);
@@ -223,6 +229,7 @@ impl Running {
                 Event::Successor(Ok(ready)) => return ServeEnd::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
                 Event::PredecessorEnded => self.begin_http3(),
+                Event::HtaccessChanged => self.htaccess_changed(),
             }
         }
     }

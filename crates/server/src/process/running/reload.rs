@@ -78,7 +78,7 @@ impl Running {
             self.parts.error_log.warning(when_it_changes(key));
         }
         let ready = self.make_ready(config.clone()).map_err(|problem| vec![problem])?;
-        self.apply(ready, &opened.overlay.origins);
+        self.apply(ready, Some(&opened.overlay.origins));
         self.control_reloaded(opened);
         Ok(())
     }
@@ -127,10 +127,16 @@ impl Running {
     }
 
     /// Passes the new configuration to the cores, and waits until they have applied it. `overrides` are the
-    /// states and weights of origins that operators have set.
-    pub(super) fn apply(&mut self, ready: OpenedConfig, overrides: &BTreeMap<OriginName, OriginOverride>) {
+    /// states and weights of origins that operators have set; `None`: these stay.
+    pub(super) fn apply(
+        &mut self,
+        ready: OpenedConfig,
+        overrides: Option<&BTreeMap<OriginName, OriginOverride>>,
+    ) {
         // Before a core chooses an origin of a new group.
-        apply_origin_overrides(&self.parts.shared.services.origins, overrides);
+        if let Some(overrides) = overrides {
+            apply_origin_overrides(&self.parts.shared.services.origins, overrides);
+        }
         let OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector } =
             ready;
         let parts = &mut self.parts;
@@ -169,6 +175,7 @@ impl Running {
             parts.telemetry.apply(&telemetry, None);
         }
         parts.shared.services.configuration_in_use();
+        self.watch_htaccess();
         // The drop of the last handle waits for the watcher of files; this thread must not wait for that.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
     }
