@@ -434,6 +434,19 @@ pub fn check_answer_field(name: &str) -> Result<(), String> {
     }
 }
 
+/// Checks the name of a method. Its case counts (RFC 9110 section 9.1), so a standard name in lower case
+/// would match no request.
+pub fn parse_method(text: &str) -> Result<String, String> {
+    const STANDARD: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+    if let Some(name) = STANDARD.iter().find(|name| name.eq_ignore_ascii_case(text) && **name != text) {
+        return Err(format!("{text:?} matches no request, because case counts; write {name:?}"));
+    }
+    match is_token(text) {
+        true => Ok(text.to_string()),
+        false => Err(format!("{text:?} is not a method, such as \"GET\"")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

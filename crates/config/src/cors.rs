@@ -81,10 +81,7 @@ pub static CORS: Section<CorsConfig> = Section {
             documentation: "The methods that their scripts may use; `\"*\"` is all.",
             kind: Kind::CheckedArray {
                 what: "array of methods",
-                parse: |text| match values::is_token(text) {
-                    true => Ok(text.to_string()),
-                    false => Err(format!("{text:?} is not a method, such as \"GET\"")),
-                },
+                parse: values::parse_method,
                 set: |cors, value| cors.methods = value,
             },
         },

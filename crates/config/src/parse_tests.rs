@@ -751,3 +751,13 @@ fn parts_that_do_not_count_are_left_out_and_places_stay() {
     let none = [omit("site", Some(0)), omit("site", Some(1)), omit("site", Some(2))];
     assert!(super::load_sources(&[source(text)], &none).unwrap_err()[0].message.contains("no [[site]]"));
 }
+
+#[test]
+fn a_method_in_lower_case_matches_no_request() {
+    let route = |methods: &str| format!("{SITE}[[site.route]]\nmethods = {methods}\nrespond = {{}}\n");
+    assert_eq!(
+        problems(&route("['GET', 'get']")),
+        ["site.toml:5:19: 'methods': \"get\" matches no request, because case counts; write \"GET\""]
+    );
+    assert!(parse(&route("['GET', 'purge']"), Path::new("site.toml")).is_ok());
+}

@@ -34,6 +34,7 @@ pub mod login;
 pub mod logs;
 pub mod machine;
 mod memory_limit;
+pub mod missing_pages;
 mod nsapi;
 pub mod pieces;
 mod plugin_directories;

@@ -357,10 +357,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "The methods, one of which the request must have. GET includes HEAD. Empty: any.",
             kind: Kind::CheckedArray {
                 what: "array of methods",
-                parse: |text| match values::is_token(text) {
-                    true => Ok(text.to_string()),
-                    false => Err(format!("{text:?} is not a method, such as \"GET\"")),
-                },
+                parse: values::parse_method,
                 set: |route, value| route.methods = value,
             },
         },

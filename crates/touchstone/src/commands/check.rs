@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain, unreached_routes};
 use touchstone_sites::checks::check_all;
+use touchstone_sites::missing_pages::missing_pages;
 use touchstone_sites::site_tls::records_to_set;
 
 use crate::exit::Exit;
@@ -59,8 +60,9 @@ fn check(path: &Path, as_json: bool) -> Exit {
                 .conflicts
                 .iter()
                 .for_each(|conflict| print_line(std::io::stderr(), &format!("note: {conflict}")));
-            let unreached = unreached_routes(&opened.effective.config, &opened.effective.places);
-            unreached.iter().for_each(|notice| print_line(std::io::stderr(), &format!("note: {notice}")));
+            let (config, places) = (&opened.effective.config, &opened.effective.places);
+            let notices = unreached_routes(config, places).into_iter().chain(missing_pages(config, places));
+            notices.for_each(|notice| print_line(std::io::stderr(), &format!("note: {notice}")));
             (problems, Some(opened))
         }
         Err(problems) => (problems, None),

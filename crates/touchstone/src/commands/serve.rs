@@ -13,6 +13,7 @@ use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_lifecycle::inherited::Inheritance;
 use touchstone_server::Server;
 use touchstone_sites::machine::check_machine;
+use touchstone_sites::missing_pages::missing_pages;
 
 use super::serve_target::Target;
 use crate::exit::Exit;
@@ -173,7 +174,8 @@ fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config,
     if let Some(destination) = arguments.error_log {
         config.error_log.destination = log_destination(destination);
     }
-    for notice in unreached_routes(&config, &places) {
+    let notices = unreached_routes(&config, &places);
+    for notice in notices.iter().chain(&missing_pages(&config, &places)) {
         eprintln!("touchstone serve: note: {notice}");
     }
     let problems = check_machine(&config, &places);
