@@ -6,8 +6,8 @@
 //! answers that wait form a queue, and each writes up to [`TURN_BYTES`] in its turn.
 //!
 //! An answer may also wait because its client does not read its stream. quinn does not tell which of the two
-//! it is, so an answer that cannot write keeps its place, and the next one tries. One pass over the queue is a
-//! *round*; a stream that quinn wakes begins one.
+//! it is, so an answer that cannot write keeps its place, and the next one tries. One pass over the queue is
+//! a *round*; a stream that quinn wakes begins one.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
