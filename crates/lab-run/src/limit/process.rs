@@ -82,15 +82,19 @@ impl ServerProcess {
     }
 }
 
-/// The processor time of all threads of a process, nanoseconds; `None` if one of them has no account.
+/// The processor time of all threads of a process, nanoseconds; `None` if one of them has no account. A thread
+/// that ends while they are read is not counted.
 fn threads_used_ns(pid: u32) -> Option<f64> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    threads
-        .map(|thread| {
-            let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-            text.split_ascii_whitespace().next()?.parse::<f64>().ok()
-        })
-        .sum()
+    let mut used_ns = 0.0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let thread = thread.ok()?.path();
+        match std::fs::read_to_string(thread.join("schedstat")) {
+            Ok(text) => used_ns += text.split_ascii_whitespace().next()?.parse::<f64>().ok()?,
+            Err(_) if !thread.exists() => {}
+            Err(_) => return None,
+        }
+    }
+    Some(used_ns)
 }
 
 impl Drop for ServerProcess {
@@ -124,5 +128,20 @@ mod tests {
         let at_least_ns = own_ns();
         assert!(threads_used_ns(std::process::id()).unwrap() >= at_least_ns);
         assert_eq!(threads_used_ns(u32::MAX), None);
+    }
+
+    #[test]
+    fn threads_that_end_are_not_an_error() {
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::thread::spawn(|| {}).join().unwrap();
+                }
+            });
+            let missing = (0..2_000).find(|_| threads_used_ns(std::process::id()).is_none());
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(missing, None);
+        });
     }
 }
