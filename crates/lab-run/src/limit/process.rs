@@ -82,8 +82,8 @@ impl ServerProcess {
     }
 }
 
-/// The processor time of all threads of a process, nanoseconds; `None` if one of them has no account. A thread
-/// that ends while they are read is not counted.
+/// The processor time of all threads of a process, nanoseconds; `None` if one of them has no account. A
+/// thread that ends while they are read is not counted.
 fn threads_used_ns(pid: u32) -> Option<f64> {
     let mut used_ns = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
