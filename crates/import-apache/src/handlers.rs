@@ -5,7 +5,7 @@
 
 use super::answer::Php;
 use super::area::{Area, is};
-use super::variant::{Keys, is_for, names_script};
+use super::variant::{Keys, is_for, is_of_names, names_script};
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
@@ -27,8 +27,7 @@ pub fn endings<'d>(blocks: impl Iterator<Item = &'d Directive>) -> Vec<String> {
     };
     let runs = |line: &Directive| is(line, "SetHandler") && handler(line, true) == Some(Handler::On);
     for section in blocks {
-        let is_of_files = is(section, "Files") || is(section, "FilesMatch");
-        if is_of_files && section.inside().iter().any(runs) {
+        if is_of_names(section) && section.inside().iter().any(runs) {
             // The words of an expression are the endings that it may be for.
             let text = section.arguments.last().map_or("", String::as_str);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -48,8 +47,7 @@ pub fn endings<'d>(blocks: impl Iterator<Item = &'d Directive>) -> Vec<String> {
 /// Whether a section has the handler of PHP for names whose endings [`endings`] does not find.
 pub fn is_of_other_names(section: &Directive) -> bool {
     let found = endings(std::iter::once(section));
-    let is_of_files = is(section, "Files") || is(section, "FilesMatch");
-    is_of_files && !found.iter().any(|ending| is_for(section, &format!("any-name{ending}")))
+    is_of_names(section) && !found.iter().any(|ending| is_for(section, &format!("any-name{ending}")))
 }
 
 /// What a line says about the scripts of its section.
@@ -68,8 +66,7 @@ pub fn without_scripts<'d>(area: &Area<'d>, php: Option<&Php<'_>>) -> Option<&'d
     for section in &area.sections {
         let (mut own, mut of_files) = (Vec::new(), Vec::new());
         for line in section.inside() {
-            let names_files = is(line, "Files") || is(line, "FilesMatch");
-            if names_files && names_script(line) {
+            if is_of_names(line) && names_script(line) {
                 of_files.extend(line.inside().iter());
             } else if line.block.is_none() {
                 own.push(line);

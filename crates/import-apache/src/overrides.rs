@@ -158,8 +158,8 @@ fn is_around(named: &str, directory: &str) -> bool {
     let mut own = parts(directory);
     parts(named).all(|wanted| {
         let Some(own) = own.next() else { return false };
-        let glob = || expression::literal(wanted).replace("\\*", "[^/]*").replace("\\?", "[^/]");
-        wanted == own || wanted.contains(['*', '?', '[']) && expression::matches(&glob(), own)
+        let has_wildcards = wanted.contains(['*', '?', '[']);
+        wanted == own || has_wildcards && expression::matches(&expression::of_wildcards(wanted), own)
     })
 }
 

@@ -126,12 +126,11 @@ pub fn variants<'d>(area: &Area<'d>, scope: &[&'d Directive], is_secure: bool) -
     for parent in &area.sections {
         let mut before: Vec<Result<String, String>> = Vec::new();
         for section in parent.inside() {
-            let is_of_names = is(section, "Files") || is(section, "FilesMatch");
-            if is_of_names && !area.path.ends_with('/') {
+            if is_of_names(section) && !area.path.ends_with('/') {
                 // The area is one path, whose settings are those of its section.
                 continue;
             }
-            if is_of_names {
+            if is_of_names(section) {
                 // An expression that leaves out `.well-known` is written without that group.
                 let leaves_out = section.arguments.iter().any(|word| word.contains("(?!well-known"));
                 let when = leaves_out.then(|| "not $path =~ '^/[.]well-known/'".to_string());
@@ -192,6 +191,11 @@ pub fn names_script(section: &Directive) -> bool {
     is_for(section, "a.php")
 }
 
+/// Whether a section is `<Files>` or `<FilesMatch>`.
+pub fn is_of_names(section: &Directive) -> bool {
+    is(section, "Files") || is(section, "FilesMatch")
+}
+
 /// Whether a `<Files>` or `<FilesMatch>` is for files with this name.
 pub fn is_for(section: &Directive, file: &str) -> bool {
     name_pattern(section).is_ok_and(|name| expression::matches(&name, file))
@@ -234,11 +238,10 @@ fn of_path_wildcards<'d>(section: &'d Directive, area: &Area<'_>) -> Option<Vari
     if !is_one || begin == named || !may_overlap(begin, &area.path) {
         return None;
     }
-    let glob = |text: &str| expression::literal(text).replace("\\*", "[^/]*").replace("\\?", "[^/]");
     let keys = match named.contains('[') {
         true => Err("write these paths as 'pattern' of a route".to_string()),
         false => {
-            let pattern = format!("{}(?:/(?s:.*))?", glob(named.trim_end_matches('/')));
+            let pattern = format!("{}(?:/(?s:.*))?", expression::of_wildcards(named.trim_end_matches('/')));
             Ok(Keys { pattern: Some(pattern), ..Keys::default() })
         }
     };
@@ -248,18 +251,17 @@ fn of_path_wildcards<'d>(section: &'d Directive, area: &Area<'_>) -> Option<Vari
 /// The expression for the paths of an area that are in a directory with wildcards in its name; `None`: none
 /// is.
 fn below_wildcards(named: &str, area: &Area<'_>) -> Option<String> {
-    let part = |part: &str| expression::literal(part).replace("\\*", "[^/]*").replace("\\?", "[^/]");
     let directory = area.directory.as_deref()?;
     let mut wanted = named.trim_end_matches('/').split('/');
     for own in directory.split('/') {
         match wanted.next() {
-            Some(wanted) if expression::matches(&part(wanted), own) => {}
+            Some(wanted) if expression::matches(&expression::of_wildcards(wanted), own) => {}
             Some(_) => return None,
             // The area is within such a directory.
             None => return Some("(?s:.*)".to_string()),
         }
     }
-    let rest: Vec<String> = wanted.map(part).collect();
+    let rest: Vec<String> = wanted.map(expression::of_wildcards).collect();
     match rest.is_empty() {
         true => Some("(?s:.*)".to_string()),
         false => Some(format!("{}{}(?:/(?s:.*))?", expression::literal(&area.path), rest.join("/"))),

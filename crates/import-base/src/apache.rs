@@ -458,15 +458,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        all(&parse("a.conf", text).unwrap())
-    }
-
-    /// The directives and those in their blocks, in the order of the text.
-    fn all(directives: &[Directive]) -> Vec<String> {
-        directives
-            .iter()
-            .flat_map(|directive| std::iter::once(directive.to_string()).chain(all(directive.inside())))
-            .collect()
+        crate::directive::shown_in_order(&parse("a.conf", text).unwrap())
     }
 
     #[test]

@@ -82,6 +82,17 @@ impl Directive {
     }
 }
 
+/// The directives and those in their blocks with their places, in the order of the source. For tests of what
+/// was read.
+pub fn shown_in_order(directives: &[Directive]) -> Vec<String> {
+    directives
+        .iter()
+        .flat_map(|directive| {
+            std::iter::once(directive.to_string()).chain(shown_in_order(directive.inside()))
+        })
+        .collect()
+}
+
 impl fmt::Display for Directive {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.place, self.text())

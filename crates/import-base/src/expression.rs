@@ -387,6 +387,11 @@ fn group_length(expression: &str) -> usize {
     expression.len()
 }
 
+/// The expression for a name or path with `*` and `?`, which match no slash.
+pub fn of_wildcards(text: &str) -> String {
+    literal(text).replace("\\*", "[^/]*").replace("\\?", "[^/]")
+}
+
 /// An expression that matches only this path.
 pub fn literal(path: &str) -> String {
     path.chars().fold(String::new(), |mut out, c| {
