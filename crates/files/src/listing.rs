@@ -57,6 +57,7 @@ pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listin
     let directory = openat(&opened.descriptor, ".", flags, Mode::empty())?;
     let mut entries = Vec::new();
     let mut truncated = false;
+    let own_entries = root.own_entries(&directory);
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -67,12 +68,12 @@ pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listin
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                 root.facts(&[path, name].concat())
             }
-            Ok(stat) => FileFacts::from_stat(&stat).and_then(|facts| {
-                match root.is_own_entry(&directory, name, &facts) {
+            Ok(stat) => {
+                FileFacts::from_stat(&stat).and_then(|facts| match own_entries.contains(name, &facts) {
                     true => Err(OpenError::NotFound),
                     false => Ok(facts),
-                }
-            }),
+                })
+            }
             // The file was deleted since its name was read.
             Err(_) => continue,
         };

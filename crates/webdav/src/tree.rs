@@ -188,7 +188,7 @@ impl Tree {
     /// Whether a name in a directory is that of a file of the server itself, such as its configuration.
     fn is_own(&self, directory: &OwnedFd, name: &[u8], facts: Option<&FileFacts>) -> bool {
         self.root.is_own_place(directory, name)
-            || facts.is_some_and(|facts| self.root.is_own_entry(directory, name, facts))
+            || facts.is_some_and(|facts| self.root.own_entries(directory).contains(name, facts))
     }
 
     /// Whether a collection may be moved or removed with all in it: no file of the server itself is there.

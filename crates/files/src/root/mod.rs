@@ -21,6 +21,7 @@
 //! `/proc` must be mounted, because a pinned inode can only be opened for reading through it. [`Root::new`]
 //! returns an error if it is not mounted.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::io::{self, IoSliceMut};
@@ -136,6 +137,26 @@ pub struct Root {
     own_files: Option<Arc<OwnFiles>>,
 }
 
+/// The files of the server itself among the entries of a directory.
+pub struct OwnEntries<'d> {
+    root: &'d Root,
+    directory: &'d OwnedFd,
+    /// The real path of the directory, read once for all entries; `None`: the kernel does not tell it.
+    path: OnceCell<Option<Vec<u8>>>,
+}
+
+impl OwnEntries<'_> {
+    /// Whether an entry, which is not a symbolic link, is one of them.
+    pub fn contains(&self, name: &[u8], facts: &FileFacts) -> bool {
+        let Some(own) = &self.root.own_files else { return false };
+        let path = || match self.path.get_or_init(|| real_path(self.directory).ok()) {
+            Some(directory) => Ok(join(directory.clone(), name)),
+            None => Err(io::Error::other("the directory has no path")),
+        };
+        self.root.is_own(own, name, facts, path)
+    }
+}
+
 /// The directory to which the configured path led at the last check. The descriptor pins the inode, so no
 /// other directory can get its number while it is compared.
 #[derive(Debug)]
@@ -191,10 +212,9 @@ impl Root {
         Root { own_files: Some(own_files), ..self }
     }
 
-    /// Whether an entry of an open directory, which is not a symbolic link, is a file of the server itself.
-    pub fn is_own_entry(&self, directory: &OwnedFd, name: &[u8], facts: &FileFacts) -> bool {
-        let path = || Ok(join(real_path(directory)?, name));
-        self.own_files.as_deref().is_some_and(|own| self.is_own(own, name, facts, path))
+    /// Tells which entries of an open directory are files of the server itself.
+    pub fn own_entries<'d>(&'d self, directory: &'d OwnedFd) -> OwnEntries<'d> {
+        OwnEntries { root: self, directory, path: OnceCell::new() }
     }
 
     /// Whether a name in an open directory is the place of a file of the server itself, which may be missing.
