@@ -5,7 +5,7 @@
 //! change of a name -> a pause, for further changes -> event for the main thread -> search -> configuration
 //! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, sync_channel};
@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Watches directories.
 pub(super) struct HtaccessWatch {
     watcher: Watcher,
+    /// The directories that are watched.
     paths: Arc<Mutex<HashMap<DirectoryId, PathBuf>>>,
-    watched: HashMap<PathBuf, DirectoryId>,
 }
 
 impl HtaccessWatch {
@@ -52,32 +52,18 @@ impl HtaccessWatch {
                 let _ = changes.try_send(());
             }
         })?;
-        Ok(HtaccessWatch { watcher, paths, watched: HashMap::new() })
+        Ok(HtaccessWatch { watcher, paths })
     }
 
     /// Watches these directories and no others; returns whether some of them are new.
-    fn watch(&mut self, directories: &[PathBuf]) -> bool {
-        let wanted: HashSet<&PathBuf> = directories.iter().take(MOST_DIRECTORIES).collect();
+    fn watch(&self, directories: &[PathBuf]) -> bool {
+        let watch = |directory: &PathBuf| Some((self.watcher.watch(directory).ok()?, directory.clone()));
+        // Again for each: a directory that was replaced by another one of its name is a new one.
+        let wanted = directories.iter().take(MOST_DIRECTORIES).filter_map(watch).collect();
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        self.watched.retain(|path, id| {
-            let stays = wanted.contains(path);
-            if !stays {
-                paths.remove(id);
-                self.watcher.unwatch(*id);
-            }
-            stays
-        });
-        drop(paths);
-        let mut has_new = false;
-        for directory in wanted {
-            // Again for each: a directory that was replaced by another one of its name is a new one.
-            let Ok(id) = self.watcher.watch(directory) else { continue };
-            if self.watched.insert(directory.clone(), id) != Some(id) {
-                has_new = true;
-                self.paths.lock().unwrap_or_else(PoisonError::into_inner).insert(id, directory.clone());
-            }
-        }
-        has_new
+        let before = std::mem::replace(&mut *paths, wanted);
+        before.keys().filter(|id| !paths.contains_key(id)).for_each(|id| self.watcher.unwatch(*id));
+        paths.iter().any(|(id, path)| before.get(id) != Some(path))
     }
 }
 
@@ -105,7 +91,7 @@ impl Running {
                 )),
             }
         }
-        let has_new = self.htaccess.as_mut().is_some_and(|watch| watch.watch(directories));
+        let has_new = self.htaccess.as_ref().is_some_and(|watch| watch.watch(directories));
         if has_new {
             // They may have changed after they were searched.
             drop(self.events.send(Event::HtaccessChanged));
