@@ -2,17 +2,16 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::RecvStream;
-use tokio::time::timeout;
 use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_handler::pipe::Sender;
 use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits, trailers};
 
 use super::connection::Connection;
-use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
+use super::stream::{Failure, RECEIVE_BYTES, code, poll_once, within};
 use touchstone_exchange::core::header_blocks::field_lines;
 use touchstone_exchange::steps::Progress;
 
@@ -141,33 +140,33 @@ pub async fn feed(
         if let Some(minimum) = progress.signals.take_receive_rate() {
             rate_check = RateCheck::begin(minimum);
         }
-        let began = Instant::now();
-        let next = match limits.are_lifted(&sender) {
-            true => Ok(reader.next(connection).await),
-            false => timeout(rate_check.allowance(), reader.next(connection)).await,
+        let allowance = match limits.are_lifted(&sender) {
+            true => Duration::MAX,
+            false => rate_check.allowance(),
         };
+        let (next, waited) = within(allowance, reader.next(connection)).await;
         let piece = match next {
-            Ok(Ok(StreamItem::Data(piece))) => piece,
-            Ok(Ok(StreamItem::Head(_))) => continue,
-            Ok(Ok(StreamItem::Trailers(lines))) => {
+            Some(Ok(StreamItem::Data(piece))) => piece,
+            Some(Ok(StreamItem::Head(_))) => continue,
+            Some(Ok(StreamItem::Trailers(lines))) => {
                 trailers = lines;
                 continue;
             }
-            Ok(Ok(StreamItem::End)) => {
+            Some(Ok(StreamItem::End)) => {
                 sender.finish_with_trailers(trailers);
                 return Ok(());
             }
-            Ok(Err(failure)) => {
+            Some(Err(failure)) => {
                 sender.fail(io::Error::new(io::ErrorKind::ConnectionReset, "the client broke off"));
                 return Err(BodyProblem::Failed(failure));
             }
-            Err(_) if limits.are_lifted(&sender) => continue,
-            Err(_) => {
+            None if limits.are_lifted(&sender) => continue,
+            None => {
                 sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"));
                 return Err(BodyProblem::Timeout);
             }
         };
-        rate_check.record(piece.len() as u64, began.elapsed());
+        rate_check.record(piece.len() as u64, waited);
         received_bytes += piece.len() as u64;
         if received_bytes > sender.most_bytes(limits.most_bytes) && !limits.are_lifted(&sender) {
             let message = "the request's body is too large";

@@ -177,7 +177,7 @@ impl StreamTask<'_> {
             RequestAction::Refused(received, answer) => {
                 Box::pin(self.write_answer(&received, (*answer).into())).await
             }
-            RequestAction::Handled(handled) => Box::pin(self.handle(reader, *handled, sender)).await,
+            RequestAction::Handled(handled) => Box::pin(self.handle(reader, *handled, sender, &limits)).await,
         }
     }
 
@@ -187,19 +187,19 @@ impl StreamTask<'_> {
         reader: &mut Reader,
         handled: Handled,
         sender: Option<Sender>,
+        limits: &LimitsConfig,
     ) -> Result<(), Failure> {
-        let limits = self.limits();
         let Handled { snapshot, received, request, asks_for_body } = handled;
         if asks_for_body {
             let turns = &self.stream.connection.turns;
-            let mut writer = Writer::new(self.send, turns, MinimumRate::of_answers(&limits));
+            let mut writer = Writer::new(self.send, turns, MinimumRate::of_answers(limits));
             writer.frames(encode_fields(100, [].into_iter())).await?;
         }
         let core = self.connection().listener.core.clone();
         let most_bytes = snapshot.most_body_bytes;
         let progress = self.progress().clone();
         let work = steps::answer(core, snapshot, request, ConnectionForm::Persistent, progress.clone());
-        let minimum = MinimumRate::of_bodies(&limits);
+        let minimum = MinimumRate::of_bodies(limits);
         let connection = self.stream.connection.clone();
         let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
         let feeding = sender
