@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 
 use touchstone_files::root::{FileFacts, OpenedFile, ReadWhole, read_whole, read_whole_blocking};
 
-/// Reads a whole file; `None` if it changed during the reading. Waits for the disk on another thread.
+/// Reads a whole file; `None` if its content changed during the reading. If another file replaced it, the old
+/// content is whole. Waits for the disk on another thread.
 pub async fn read(opened: OpenedFile) -> io::Result<Option<Vec<u8>>> {
     let OpenedFile { descriptor, facts, .. } = opened;
     let (descriptor, outcome) = match read_whole(&descriptor, facts.size)? {
@@ -20,6 +21,6 @@ pub async fn read(opened: OpenedFile) -> io::Result<Option<Vec<u8>>> {
         outcome => (descriptor, outcome),
     };
     let ReadWhole::Complete(body) = outcome else { return Ok(None) };
-    let unchanged = FileFacts::of(descriptor.as_fd()).is_ok_and(|now| now.same_version(&facts));
+    let unchanged = FileFacts::of(descriptor.as_fd()).is_ok_and(|now| facts.same_content(&now));
     Ok(unchanged.then_some(body))
 }

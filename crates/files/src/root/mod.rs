@@ -533,6 +533,20 @@ impl FileFacts {
     pub fn same_version(&self, other: &FileFacts) -> bool {
         FileFacts { hard_links: 0, ..*self } == FileFacts { hard_links: 0, ..*other }
     }
+
+    /// Whether a file that was open with these facts, and has the facts `now`, still has the same content: it
+    /// is the same version, or only lost a name. A file that another one replaces loses its name; this
+    /// changes its ctime, but an open descriptor still reads the whole old version.
+    pub fn same_content(&self, now: &FileFacts) -> bool {
+        let lost_a_name = now.hard_links < self.hard_links;
+        let only_names_changed = FileFacts {
+            changed_seconds: self.changed_seconds,
+            changed_nanoseconds: self.changed_nanoseconds,
+            ..*now
+        }
+        .same_version(self);
+        self.same_version(now) || (lost_a_name && only_names_changed)
+    }
 }
 
 impl StrongEntityTag {

@@ -502,7 +502,46 @@ fn versions_and_tags_differ_after_every_change() {
         }
     };
     assert!(!replaced.same_version(&closed));
+    assert!(!replaced.same_content(&closed));
     assert_eq!(replaced.etag(), closed.etag());
+}
+
+#[test]
+fn a_replaced_file_keeps_its_content_for_an_open_descriptor() {
+    let tree = Tree::new();
+    let root = tree.root(INSIDE);
+    let page = tree.path("www/page.html");
+    // Within one tick of the kernel's clock a change is not seen, so each change is made until it is.
+    let facts_after = |change: &dyn Fn()| loop {
+        fs::write(&page, "page").unwrap();
+        let opened = root.open(b"/page.html").unwrap();
+        change();
+        let now = FileFacts::of(&opened.descriptor).unwrap();
+        if !opened.facts.same_version(&now) {
+            break (opened.facts, now);
+        }
+    };
+    let replace = || {
+        fs::write(tree.path("www/next"), "next").unwrap();
+        fs::rename(tree.path("www/next"), &page).unwrap();
+    };
+    let (before, now) = facts_after(&replace);
+    assert!(before.same_content(&now), "it was replaced");
+    let (before, now) = facts_after(&|| fs::remove_file(&page).unwrap());
+    assert!(before.same_content(&now), "it was removed");
+    let (before, now) = facts_after(&|| fs::write(&page, "PAGE").unwrap());
+    assert!(!before.same_content(&now), "it was written");
+    let written_and_replaced = || {
+        // The time of modification tells it, as soon as the clock has advanced.
+        let modified = || fs::metadata(&page).unwrap().modified().unwrap();
+        let before = modified();
+        while modified() == before {
+            fs::write(&page, "PAGE").unwrap();
+        }
+        replace();
+    };
+    let (before, now) = facts_after(&written_and_replaced);
+    assert!(!before.same_content(&now), "it was written, then replaced");
 }
 
 #[test]
