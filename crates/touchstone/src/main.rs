@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stderr, reason = "a command prints its errors and notes to standard error")]
 
+mod allocator;
 mod commands;
 mod exit;
 
@@ -15,7 +16,7 @@ use clap::{CommandFactory, Parser};
 /// several kilobytes, which the C library's allocator is slow to allocate and free (docs/decisions/0012 has
 /// the measurements).
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// A web server that runs every kind of server-side program, a caching accelerator for any other server, and
 /// a laboratory that measures them and their rivals.
