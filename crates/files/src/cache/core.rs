@@ -1,6 +1,5 @@
 //! The view that one core has of one site: a map without locks from path to prepared responses.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,6 +7,7 @@ use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentC
 use touchstone_http::dictionary::AvailableDictionary;
 
 use super::entry::{CachedForms, DictionarySelection, Entry, Selection};
+use super::path_table::PathTable;
 use super::response::{ConnectionForm, DateSecond, PreparedResponse};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
@@ -24,8 +24,7 @@ pub struct CoreCache {
     has_dictionaries: bool,
     /// The last Accept-Encoding and its preference: successive requests often have the same.
     last_preference: (AcceptEncoding, CodingPreference),
-    /// The hashes are seeded, because clients may choose the paths.
-    slots: HashMap<Box<[u8]>, Slot>,
+    slots: PathTable<Slot>,
     removals_seen: u64,
 }
 
@@ -84,7 +83,7 @@ impl CoreCache {
             coding_order,
             has_dictionaries,
             last_preference: (AcceptEncoding::ABSENT, CodingPreference::IDENTITY),
-            slots: HashMap::new(),
+            slots: PathTable::default(),
             removals_seen: 0,
         }
     }
@@ -210,7 +209,7 @@ impl CoreCache {
         let removals = self.shared.removals.load(Ordering::Acquire);
         if removals != self.removals_seen {
             self.removals_seen = removals;
-            self.slots.retain(|_, slot| !slot.entry.stale.load(Ordering::Acquire));
+            self.slots.retain(|slot| !slot.entry.stale.load(Ordering::Acquire));
         }
         // Buffers of a past second that this core has not used since are dropped.
         for slot in self.slots.values_mut() {
@@ -247,7 +246,8 @@ impl CoreCache {
     ) -> Option<&Arc<PreparedResponse>> {
         // The slot is looked up again at the end, because the borrow of a returned slot would forbid the
         // removal in between.
-        let ready = match self.slots.get(path) {
+        let hash = self.slots.hash(path);
+        let ready = match self.slots.get_hashed(hash, path) {
             None => false,
             Some(slot) => {
                 is_of(&slot.by_form[form as usize], date) && !slot.entry.stale.load(Ordering::Acquire)
@@ -256,7 +256,7 @@ impl CoreCache {
         if !ready && !self.renew(path, form, date) {
             return None;
         }
-        let slot = self.slots.get(path)?;
+        let slot = self.slots.get_hashed(hash, path)?;
         slot.mark_used();
         slot.by_form[form as usize].as_ref()
     }
@@ -269,7 +269,8 @@ impl CoreCache {
         form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<&Arc<PreparedResponse>> {
-        let ready = match self.slots.get(path) {
+        let hash = self.slots.hash(path);
+        let ready = match self.slots.get_hashed(hash, path) {
             None => false,
             Some(slot) => {
                 let chosen = slot.negotiated(preference);
@@ -284,7 +285,7 @@ impl CoreCache {
                 Renewed::Nothing => return None,
             }
         }
-        let slot = self.slots.get(path)?;
+        let slot = self.slots.get_hashed(hash, path)?;
         slot.mark_used();
         slot.negotiated(preference)?.by_form[form as usize].as_ref()
     }
@@ -329,7 +330,7 @@ impl CoreCache {
         if self.slots.get(path).is_some_and(|slot| slot.entry.stale.load(Ordering::Acquire)) {
             self.slots.remove(path);
         }
-        if !self.slots.contains_key(path) {
+        if self.slots.get(path).is_none() {
             let key = Key { site: self.site, path: path.into() };
             let entry = lock(&self.shared.store).entries.get(&key).cloned()?;
             self.slots.insert(key.path, Slot::new(entry));

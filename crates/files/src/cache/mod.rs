@@ -20,6 +20,7 @@
 
 mod core;
 mod entry;
+mod path_table;
 mod response;
 
 use std::collections::{HashMap, VecDeque};
