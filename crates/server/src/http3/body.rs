@@ -11,7 +11,7 @@ use touchstone_handler::pipe::Sender;
 use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits, trailers};
 
 use super::connection::Connection;
-use super::stream::{Failure, RECEIVE_BYTES, code, poll_once, within};
+use super::stream::{Failure, code, poll_once, within};
 use touchstone_exchange::core::header_blocks::field_lines;
 use touchstone_exchange::steps::Progress;
 
@@ -19,8 +19,8 @@ use touchstone_exchange::steps::Progress;
 pub struct Reader {
     receive: RecvStream,
     stream: RequestStream,
-    /// Received and not examined yet.
-    chunk: Bytes,
+    /// Received and not examined yet. If the first one is empty, the second one is empty too.
+    chunks: [Bytes; 2],
     /// The client has sent the whole body.
     pub ended: bool,
 }
@@ -40,16 +40,16 @@ pub enum StreamItem {
 impl Reader {
     /// Starts at the beginning of the stream.
     pub fn new(receive: RecvStream, limits: SectionLimits) -> Reader {
-        Reader { receive, stream: RequestStream::new(limits), chunk: Bytes::new(), ended: false }
+        Reader { receive, stream: RequestStream::new(limits), chunks: Default::default(), ended: false }
     }
 
     /// Waits for the next item.
     pub async fn next(&mut self, connection: &Connection) -> Result<StreamItem, Failure> {
         loop {
-            while !self.chunk.is_empty() {
+            while !self.chunks[0].is_empty() {
                 let fields = &mut *connection.listener.fields.borrow_mut();
-                let (taken, received) = self.stream.receive(&self.chunk, fields)?;
-                let piece = self.chunk.split_to(taken);
+                let (taken, received) = self.stream.receive(&self.chunks[0], fields)?;
+                let piece = self.take(taken);
                 match received {
                     Received::Nothing => {}
                     Received::Head(head) => return Ok(StreamItem::Head(head)),
@@ -67,10 +67,20 @@ impl Reader {
     /// Checks, without a wait, whether the request ends here. Most requests are found to have no body in this
     /// way.
     pub async fn look_ahead(&mut self) -> Result<bool, Failure> {
-        if self.chunk.is_empty() && !self.ended {
+        if self.chunks[0].is_empty() && !self.ended {
             poll_once(self.fetch()).await.unwrap_or(Ok(()))?;
         }
-        Ok(self.ended && self.chunk.is_empty())
+        Ok(self.ended && self.chunks[0].is_empty())
+    }
+
+    /// Takes the first bytes of the first chunk.
+    fn take(&mut self, bytes: usize) -> Bytes {
+        let [first, second] = &mut self.chunks;
+        let piece = first.split_to(bytes);
+        if first.is_empty() {
+            *first = std::mem::take(second);
+        }
+        piece
     }
 
     /// Informs the client that the rest of the stream is not needed.
@@ -81,9 +91,12 @@ impl Reader {
     }
 
     /// Receives once. Called only when all received bytes have been examined.
+    ///
+    /// With room for two chunks, one call finds the end of a request that is one chunk, as most are.
     async fn fetch(&mut self) -> Result<(), Failure> {
-        match self.receive.read_chunk(RECEIVE_BYTES, true).await {
-            Ok(Some(chunk)) => self.chunk = chunk.bytes,
+        let mut chunks = <[Bytes; 2]>::default();
+        match self.receive.read_chunks(&mut chunks).await {
+            Ok(Some(_)) => self.chunks = chunks,
             Ok(None) => {
                 self.stream.finish()?;
                 self.ended = true;

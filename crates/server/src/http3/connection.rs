@@ -35,6 +35,8 @@ pub struct Connection {
     /// The state of the connection that is shown to operators.
     pub session: SessionHandle,
     tls_facts: OnceCell<Arc<TlsFacts>>,
+    /// The host of the last request that may be answered on this connection.
+    served_host: RefCell<Vec<u8>>,
     number: Cell<ConnectionNumber>,
     /// Streams that are being answered.
     open: Cell<usize>,
@@ -82,6 +84,7 @@ impl Connection {
             facts,
             session,
             tls_facts: OnceCell::new(),
+            served_host: RefCell::default(),
             number: Cell::default(),
             open: Cell::new(0),
             requests: Cell::new(0),
@@ -125,9 +128,19 @@ impl Connection {
         self.close(error.code, error.reason);
     }
 
-    /// Whether a request for this host may be answered on this connection.
+    /// Whether a request for this host may be answered on this connection. The answer is the same for as long
+    /// as the connection lives, and most requests of a connection have one host.
     pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
-        host_name(host).is_some_and(|name| self.facts.may_serve(&name))
+        let served = &mut *self.served_host.borrow_mut();
+        if host == Some(served.as_slice()) && !served.is_empty() {
+            return true;
+        }
+        let may_serve = host_name(host).is_some_and(|name| self.facts.may_serve(&name));
+        if may_serve {
+            served.clear();
+            served.extend_from_slice(host.unwrap_or_default());
+        }
+        may_serve
     }
 
     /// The facts of the TLS session for handlers.
