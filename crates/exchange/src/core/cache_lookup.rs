@@ -167,11 +167,6 @@ impl HitRoute {
     pub fn file(site: usize, route: Option<usize>) -> HitRoute {
         HitRoute { site, route, is_accelerated: false, has_user: false }
     }
-
-    /// The site whose file the answer is; `None` for the answer of a program or an origin.
-    pub fn file_site(self) -> Option<usize> {
-        (!self.is_accelerated).then_some(self.site)
-    }
 }
 
 /// The result of a look-up.
@@ -182,8 +177,6 @@ pub enum LookupResult<'a, 'c> {
         prepared: &'c Arc<PreparedResponse>,
         /// The site and route for which it is counted.
         hit_route: HitRoute,
-        /// The path that it answers.
-        path: &'a [u8],
     },
     /// Nothing is ready for a plain GET; a program of the site may answer it at once.
     Miss {
@@ -220,7 +213,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
         return match file_hit(file, path, lookup, is_secure, date) {
-            Some(prepared) => LookupResult::Hit { prepared, hit_route: HitRoute::file(site, None), path },
+            Some(prepared) => LookupResult::Hit { prepared, hit_route: HitRoute::file(site, None) },
             None => LookupResult::Miss { site, path },
         };
     };
@@ -240,7 +233,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
             accelerator::stored_hit(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
             let hit_route = HitRoute { site, route: Some(route), is_accelerated: true, has_user: false };
-            return LookupResult::Hit { prepared, hit_route, path };
+            return LookupResult::Hit { prepared, hit_route };
         }
     }
     let file = files.get_mut(site);
@@ -253,7 +246,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
             if hit_route.has_user {
                 *admitted = user;
             }
-            LookupResult::Hit { prepared, hit_route, path }
+            LookupResult::Hit { prepared, hit_route }
         }
         CacheAdmission::Resolve => LookupResult::Exchange,
     }

@@ -9,6 +9,7 @@ pub mod cache_lookup;
 pub mod clock;
 pub mod connection_count;
 pub mod deadline;
+pub mod encoded_responses;
 pub mod handler_table;
 pub mod header_blocks;
 pub mod logs;
@@ -43,8 +44,9 @@ use crate::core::cache_lookup::Caches;
 use crate::core::clock::CoreClock;
 use crate::core::connection_count::ConnectionCount;
 use crate::core::deadline::Deadlines;
+use crate::core::encoded_responses::EncodedResponses;
 use crate::core::handler_table::Handlers;
-use crate::core::header_blocks::HeaderBlocks;
+use crate::core::header_blocks::encode_head;
 use crate::core::logs::CoreLogs;
 use crate::core::parking::Parking;
 use crate::core::worker::{CallerThread, Callers};
@@ -71,7 +73,7 @@ pub struct CoreState {
     /// The prepared answers.
     pub caches: Caches,
     /// HTTP/2's header blocks of the current second.
-    pub header_blocks: HeaderBlocks,
+    pub header_blocks: EncodedResponses<Vec<u8>>,
     /// The access logs.
     pub log: CoreLogs,
     /// When the current input was received; set only if the log needs durations.
@@ -172,7 +174,7 @@ impl Core {
                 gathered: Vec::new(),
                 written: Vec::new(),
                 caches: Caches::new(&snapshot),
-                header_blocks: HeaderBlocks::default(),
+                header_blocks: EncodedResponses::new(|prepared| encode_head(prepared.head())),
                 log: CoreLogs::new(access_log, &snapshot),
                 received_at: None,
                 metrics,

@@ -11,10 +11,9 @@ use touchstone_files::cache::PreparedResponse;
 use touchstone_http::h2::hpack::FieldList;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
-use super::response::encode_section;
+use super::response::CachedAnswer;
 use touchstone_exchange::core::Core;
-use touchstone_exchange::core::cache_lookup::HitRoute;
-use touchstone_exchange::core::header_blocks::HeaderBlocks;
+use touchstone_exchange::core::encoded_responses::EncodedResponses;
 
 /// A core's part of one address.
 pub struct Listener {
@@ -32,13 +31,13 @@ pub struct Listener {
     unvalidated: Rc<Cell<usize>>,
     /// The fields of the request that is being read; valid until the next wait.
     pub fields: RefCell<FieldList>,
-    sections: RefCell<Sections>,
+    cached: RefCell<CachedAnswers>,
 }
 
-/// The header sections of cached responses in this second.
-struct Sections {
+/// The cached responses of this second as frames.
+struct CachedAnswers {
     unix_seconds: i64,
-    blocks: HeaderBlocks,
+    answers: EncodedResponses<CachedAnswer>,
 }
 
 impl Listener {
@@ -52,7 +51,10 @@ impl Listener {
             leave: watch::Sender::new(false),
             unvalidated: Rc::default(),
             fields: RefCell::default(),
-            sections: RefCell::new(Sections { unix_seconds: 0, blocks: HeaderBlocks::new(encode_section) }),
+            cached: RefCell::new(CachedAnswers {
+                unix_seconds: 0,
+                answers: EncodedResponses::new(CachedAnswer::new),
+            }),
         }
     }
 
@@ -73,15 +75,15 @@ impl Listener {
         snapshot.listeners.iter().find(|sites| sites.address == self.configured)
     }
 
-    /// The header section of a cached answer, as a whole frame.
-    pub fn section(&self, of: HitRoute, path: &[u8], prepared: &Arc<PreparedResponse>) -> Vec<u8> {
-        let sections = &mut *self.sections.borrow_mut();
+    /// A cached response as frames.
+    pub fn cached_answer(&self, prepared: &Arc<PreparedResponse>) -> CachedAnswer {
+        let cached = &mut *self.cached.borrow_mut();
         let now = self.core.clock.second().unix_seconds;
-        if sections.unix_seconds != now {
-            sections.unix_seconds = now;
-            sections.blocks.clear();
+        if cached.unix_seconds != now {
+            cached.unix_seconds = now;
+            cached.answers.clear();
         }
-        sections.blocks.block(of.file_site(), path, prepared).to_vec()
+        cached.answers.get(prepared).clone()
     }
 
     /// Whether a client must prove its address (RFC 9000 section 8.1): if many clients have not, or if

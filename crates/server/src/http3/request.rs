@@ -11,7 +11,7 @@ use std::time::Instant;
 use quinn::{RecvStream, SendStream};
 use touchstone_access::{AdmittedRequest, MinimumRate};
 use touchstone_config::{LimitsConfig, LogLevel};
-use touchstone_files::cache::{ConnectionForm, PreparedResponse};
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, Sender, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
@@ -24,7 +24,7 @@ use touchstone_sites::site::Snapshot;
 
 use super::body::{BodyLimits, BodyProblem, Reader, StreamItem, feed};
 use super::connection::{Connection, OpenStream};
-use super::response::{Writer, encode_answer, encode_fields};
+use super::response::{CachedAnswer, Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code, within};
 use crate::accounting::{self, AnsweredRequest, ClientConnection};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
@@ -106,8 +106,8 @@ struct StreamTask<'a> {
 
 /// How a request continues after its head.
 enum RequestAction {
-    /// The cache has the answer: its head and its body.
-    Hit(Vec<u8>, Arc<PreparedResponse>, Hit),
+    /// The cache has the answer.
+    Hit(CachedAnswer, Hit),
     /// A handler answers it.
     Handled(Box<Handled>),
     /// It is refused.
@@ -145,8 +145,9 @@ impl StreamTask<'_> {
     /// Answers the request. This future is small, since each request has one; only what is not in the cache
     /// needs the large futures, which are boxed.
     async fn answer(&mut self, reader: &mut Reader) -> Result<(), Failure> {
-        let limits = self.limits();
-        let head = match within(limits.header_timeout, reader.next(self.connection())).await.0 {
+        let (header_timeout, minimum) =
+            self.with_limits(|limits| (limits.header_timeout, MinimumRate::of_answers(limits)));
+        let head = match within(header_timeout, reader.next(self.connection())).await.0 {
             Some(Ok(StreamItem::Head(head))) => head,
             Some(Ok(_)) => return Err(Failure::Gone),
             Some(Err(failure)) => return Err(failure),
@@ -166,10 +167,9 @@ impl StreamTask<'_> {
             }
         };
         match self.begin(&head, body) {
-            RequestAction::Hit(section, prepared, hit) => {
-                let mut writer =
-                    Writer::new(self.send, &self.stream.connection.turns, MinimumRate::of_answers(&limits));
-                let result = writer.cached(section, prepared).await;
+            RequestAction::Hit(answer, hit) => {
+                let mut writer = Writer::new(self.send, &self.stream.connection.turns, minimum);
+                let result = writer.cached(answer).await;
                 let body_bytes = writer.body_bytes;
                 self.note_hit(hit, body_bytes);
                 result
@@ -177,7 +177,7 @@ impl StreamTask<'_> {
             RequestAction::Refused(received, answer) => {
                 Box::pin(self.write_answer(&received, (*answer).into())).await
             }
-            RequestAction::Handled(handled) => Box::pin(self.handle(reader, *handled, sender, &limits)).await,
+            RequestAction::Handled(handled) => Box::pin(self.handle(reader, *handled, sender)).await,
         }
     }
 
@@ -187,28 +187,29 @@ impl StreamTask<'_> {
         reader: &mut Reader,
         handled: Handled,
         sender: Option<Sender>,
-        limits: &LimitsConfig,
     ) -> Result<(), Failure> {
         let Handled { snapshot, received, request, asks_for_body } = handled;
+        let (answers, bodies) =
+            self.with_limits(|limits| (MinimumRate::of_answers(limits), MinimumRate::of_bodies(limits)));
         if asks_for_body {
             let turns = &self.stream.connection.turns;
-            let mut writer = Writer::new(self.send, turns, MinimumRate::of_answers(limits));
+            let mut writer = Writer::new(self.send, turns, answers);
             writer.frames(encode_fields(100, [].into_iter())).await?;
         }
         let core = self.connection().listener.core.clone();
         let most_bytes = snapshot.most_body_bytes;
         let progress = self.progress().clone();
         let work = steps::answer(core, snapshot, request, ConnectionForm::Persistent, progress.clone());
-        let minimum = MinimumRate::of_bodies(limits);
         let connection = self.stream.connection.clone();
-        let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
+        let limits = BodyLimits { most_bytes, minimum: bodies, is_tunnel: self.is_tunnel };
         let feeding = sender
             .map(|sender| Box::pin(feed(reader, &connection, sender, limits, &progress)) as BodyFeedTask<'_>);
         self.drive(&received, work, feeding).await
     }
 
-    fn limits(&self) -> LimitsConfig {
-        self.connection().listener.core.state.borrow().snapshot.config.limits.clone()
+    /// What `read` takes from the limits of the configuration.
+    fn with_limits<T>(&self, read: impl FnOnce(&LimitsConfig) -> T) -> T {
+        read(&self.connection().listener.core.state.borrow().snapshot.config.limits)
     }
 
     // ---- from the head to the handler
@@ -247,15 +248,15 @@ impl StreamTask<'_> {
         };
         let lookup = Lookup::of_stream(*view, has_body);
         let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
-        let LookupResult::Hit { prepared, hit_route, path } = result else { return None };
-        let (section, prepared) = (connection.listener.section(hit_route, path, prepared), prepared.clone());
+        let LookupResult::Hit { prepared, hit_route } = result else { return None };
+        let answer = connection.listener.cached_answer(prepared);
         connection.count_answer();
         let limits = state.limits;
         let received = state.needs_facts().then(|| {
             let user = hit_route.has_user.then(|| std::mem::take(&mut state.caches.admitted));
             Box::new((head_of(view, true, limits), user.unwrap_or_default()))
         });
-        Some(RequestAction::Hit(section, prepared, Hit { hit_route, received, generation: state.generation }))
+        Some(RequestAction::Hit(answer, Hit { hit_route, received, generation: state.generation }))
     }
 
     /// Counts and logs a hit, of whose body this many bytes were sent.
@@ -354,7 +355,7 @@ impl StreamTask<'_> {
         mut feeding: Option<BodyFeedTask<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
-        let minimum = MinimumRate::of_answers(&self.limits());
+        let minimum = self.with_limits(MinimumRate::of_answers);
         let answered = {
             let mut work = pin!(work);
             loop {
@@ -420,9 +421,9 @@ impl StreamTask<'_> {
         let parts = std::mem::take(&mut answer.body);
         let parts = if has_body { parts } else { Vec::new() };
         self.connection().count_answer();
-        let limits = self.limits();
         let stopped = self.send.stopped();
-        let minimum = self.progress().signals.send_rate().unwrap_or_else(|| MinimumRate::of_answers(&limits));
+        let minimum = self.progress().signals.send_rate();
+        let minimum = minimum.unwrap_or_else(|| self.with_limits(MinimumRate::of_answers));
         let mut writer = Writer::new(self.send, &self.stream.connection.turns, minimum);
         let result = tokio::select! {
             biased;

@@ -4,10 +4,11 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use quinn::SendStream;
+use quinn::{SendStream, WriteError, Written};
 use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_files::cache::PreparedResponse;
 use touchstone_handler::answer::{Answer, BodyPart, Framing, cached_bytes};
@@ -27,10 +28,34 @@ const FILE_BYTES: usize = 64 * 1024;
 /// For a longer body, the writer waits until the client has received it.
 const DELIVERED_BYTES: u64 = 64 * 1024;
 
-/// The head of an HTTP/1 response as a HEADERS frame.
-pub fn encode_section(head: &[u8]) -> Vec<u8> {
-    let lines = head.split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
-    encode_fields(200, lines.filter_map(split_field))
+/// A longer body of a cached answer is not copied behind its head.
+const SHORT_BODY_BYTES: usize = 1024;
+
+/// A cached response as the frames of a stream.
+#[derive(Clone)]
+pub struct CachedAnswer {
+    /// The head, and what is not in the same buffer of the body.
+    chunks: [Bytes; 2],
+    body_bytes: u64,
+}
+
+impl CachedAnswer {
+    /// The frames of a response.
+    pub fn new(prepared: &Arc<PreparedResponse>) -> CachedAnswer {
+        let lines = prepared.head().split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
+        let mut head = encode_fields(200, lines.filter_map(split_field));
+        let body = prepared.body();
+        if !body.is_empty() {
+            frame::append_header(FrameType::DATA, body.len() as u64, &mut head);
+        }
+        let rest = if body.len() <= SHORT_BODY_BYTES {
+            head.extend_from_slice(body);
+            Bytes::new()
+        } else {
+            cached_bytes(prepared.clone(), 0..body.len())
+        };
+        CachedAnswer { chunks: [head.into(), rest], body_bytes: body.len() as u64 }
+    }
 }
 
 /// A HEADERS frame of a response.
@@ -66,14 +91,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a cached answer and ends the stream.
-    pub async fn cached(&mut self, section: Vec<u8>, prepared: Arc<PreparedResponse>) -> Result<(), Failure> {
-        let length = prepared.body().len();
-        let mut head = section;
-        if length > 0 {
-            frame::append_header(FrameType::DATA, length as u64, &mut head);
-        }
-        self.write([head.into(), cached_bytes(prepared, 0..length)]).await?;
-        self.body_bytes = length as u64;
+    pub async fn cached(&mut self, answer: CachedAnswer) -> Result<(), Failure> {
+        self.write(answer.chunks).await?;
+        self.body_bytes = answer.body_bytes;
         self.finish().await
     }
 
@@ -187,8 +207,7 @@ impl<'a> Writer<'a> {
             }
             let written = poll_fn(|context| {
                 place.poll_write(left, context, |context, most| {
-                    let mut part = first_bytes(&chunks, most);
-                    pin!(self.send.write_chunks(&mut part)).poll(context)
+                    poll_write_chunks(self.send, &mut chunks, left, most, context)
                 })
             });
             let (written, waited) = within(self.rate_check.allowance(), written).await;
@@ -198,7 +217,6 @@ impl<'a> Writer<'a> {
                 None => return Err(Failure::Slow),
             };
             self.rate_check.record(bytes as u64, waited);
-            advance(&mut chunks, bytes);
         }
     }
 
@@ -221,6 +239,23 @@ impl<'a> Writer<'a> {
             None => Err(Failure::Slow),
         }
     }
+}
+
+/// Writes at most `most` of the `left` bytes of both, and removes what was written.
+fn poll_write_chunks(
+    send: &mut SendStream,
+    chunks: &mut [Bytes; 2],
+    left: usize,
+    most: usize,
+    context: &mut Context<'_>,
+) -> Poll<Result<Written, WriteError>> {
+    if left <= most {
+        return pin!(send.write_chunks(chunks)).poll(context);
+    }
+    let mut part = first_bytes(chunks, most);
+    let written = ready!(pin!(send.write_chunks(&mut part)).poll(context))?;
+    advance(chunks, written.bytes);
+    Poll::Ready(Ok(written))
 }
 
 /// The first bytes of both, at most this many.

@@ -27,8 +27,8 @@ impl Http2 {
         };
         let lookup = Lookup::of_stream(**request, !request.end_of_stream());
         let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
-        let LookupResult::Hit { prepared, hit_route, path } = result else { return false };
-        let block = state.header_blocks.block(hit_route.file_site(), path, prepared);
+        let LookupResult::Hit { prepared, hit_route } = result else { return false };
+        let block = state.header_blocks.get(prepared);
         let body = prepared.body();
         let responded = self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output);
         let is_complete = responded == Responded::Complete;
