@@ -36,7 +36,7 @@ from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 
-WAIT_S = 30
+WAIT_S = 120
 SMALL_BYTES = 4096
 
 
