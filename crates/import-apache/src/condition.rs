@@ -5,7 +5,9 @@
 //! $header{user-agent} =~ '(?i)bot' and not ($method in ['GET', 'HEAD'])
 //! ```
 
-use touchstone_import_base::expression::{converted, quoted};
+use touchstone_import_base::expression::{converted, literal, quoted};
+use touchstone_import_base::maps::{CLIENT_CERTIFICATE, REQUEST_LINE};
+use touchstone_import_base::networks;
 
 /// Expressions in each other.
 const MOST_DEPTH: usize = 16;
@@ -49,7 +51,7 @@ pub fn of_attribute(attribute: &str, expression: &str, any_case: bool) -> Result
 /// # Errors
 /// It has no counterpart.
 pub fn variable(name: &str, is_secure: bool) -> Result<String, String> {
-    const NAMES: [(&str, &str); 15] = [
+    const NAMES: [(&str, &str); 14] = [
         ("REQUEST_METHOD", "method"),
         ("REQUEST_URI", "path"),
         ("QUERY_STRING", "query"),
@@ -61,19 +63,22 @@ pub fn variable(name: &str, is_secure: bool) -> Result<String, String> {
         ("SSL_CIPHER", "tls_cipher"),
         ("SSL_TLS_SNI", "tls_server_name"),
         ("SSL_CLIENT_S_DN", "tls_subject"),
-        ("SSL_CLIENT_VERIFY", "tls_verified"),
         ("HTTP_HOST", "header{host}"),
         ("HTTP_USER_AGENT", "header{user-agent}"),
         ("HTTP_REFERER", "header{referer}"),
     ];
-    if name == "HTTPS" {
-        return Ok(if is_secure { "'on'" } else { "'off'" }.to_string());
+    match name {
+        "HTTPS" => return Ok(if is_secure { "'on'" } else { "'off'" }.to_string()),
+        "SERVER_PORT" => return Ok(if is_secure { "443" } else { "80" }.to_string()),
+        "THE_REQUEST" => return Ok(REQUEST_LINE.to_string()),
+        "SSL_CLIENT_VERIFY" => return Ok(CLIENT_CERTIFICATE.to_string()),
+        _ => {}
     }
     if let Some((_, here)) = NAMES.iter().find(|(other, _)| *other == name) {
         return Ok(format!("${here}"));
     }
     let field = name.strip_prefix("HTTP:").or(name.strip_prefix("req:")).or(name.strip_prefix("http:"));
-    let other = ["HTTP_ACCEPT", "HTTP_COOKIE", "HTTP_FORWARDED"].contains(&name);
+    let other = ["HTTP_ACCEPT", "HTTP_COOKIE", "HTTP_FORWARDED", "HTTP_PROXY_CONNECTION"].contains(&name);
     let of_cgi = name.strip_prefix("HTTP_").filter(|_| other).map(|rest| rest.replace('_', "-"));
     match field.map(str::to_string).or(of_cgi) {
         Some(field) if !field.is_empty() && !field.contains(['{', '}']) => {
@@ -231,6 +236,9 @@ impl Parser {
         if self.takes("-z") {
             return Ok(format!("{} == ''", self.value()?));
         }
+        if self.takes("-R") {
+            return self.network("$client");
+        }
         if self.takes("-T") {
             return Err("'-T' has no counterpart: compare the value".to_string());
         }
@@ -268,8 +276,29 @@ impl Parser {
                     false => Err("a '}' is missing".to_string()),
                 }
             }
-            "-R" | "-ipmatch" => Err("write the networks as 'allow' or 'deny' of a route".to_string()),
+            "-R" | "-ipmatch" => self.network(&left),
+            "-strmatch" | "-strcmatch" | "-fnmatch" => {
+                let Token::Text(text) = self.next()? else {
+                    return Err(format!("'{sign}' is followed by a text in quotes"));
+                };
+                if text.contains(['[', '\\']) || text.contains("%{") {
+                    return Err("write the names with brackets as an expression".to_string());
+                }
+                let any = if sign == "-fnmatch" { "[^/]" } else { "(?s:.)" };
+                let text = literal(&text).replace("\\*", &format!("{any}*")).replace("\\?", any);
+                let flags = if sign == "-strcmatch" { "(?i)" } else { "" };
+                Ok(format!("{left} =~ {}", quoted(&format!("{flags}^{text}$"))?))
+            }
             other => Err(format!("the comparison '{other}' has no counterpart here")),
+        }
+    }
+
+    /// The network behind `-R`.
+    fn network(&mut self, of: &str) -> Result<String, String> {
+        match (of, self.next()?) {
+            ("$client", Token::Text(network)) => networks::condition(&network),
+            ("$client", Token::Word(network)) => networks::condition(&network),
+            _ => Err("only the address of the client is compared with a network".to_string()),
         }
     }
 
@@ -314,13 +343,19 @@ mod tests {
             ("%{HTTPS} == 'on'", "'off' == 'on'"),
             ("'%{HTTP_HOST}' == \"it's\"", "$header{host} == \"it's\""),
             ("%{REMOTE_ADDR} -eq 1 and true", "$client == 1 and $method != ''"),
+            ("! %{REMOTE_ADDR} -R '10.0.0.0/8'", "not ($map{network-10-0-0-0_8})"),
+            ("-R '2001:db8::/32'", "$map{network-2001-db8--_32}"),
+            ("%{REQUEST_URI} -strmatch '/a.b/*'", "$path =~ '^/a\\.b/(?s:.)*$'"),
+            ("%{SERVER_PORT} -eq 443", "80 == 443"),
+            ("%{THE_REQUEST} =~ /wp-login/", "$map{request-line} =~ 'wp-login'"),
         ] {
             assert_eq!(condition(text, false).as_deref(), Ok(expected), "{text}");
         }
         for text in [
             "",
             "%{TIME_HOUR} > 5",
-            "%{REMOTE_ADDR} -R '10.0.0.0/8'",
+            "%{REMOTE_ADDR} -R 'example.org'",
+            "%{HTTP_HOST} -R '10.0.0.0/8'",
             "%{REQUEST_URI} =~ /(?!a)/",
             "%{REQUEST_URI} =~ /a/x",
             "'a' == 'b",

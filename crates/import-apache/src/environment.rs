@@ -7,6 +7,8 @@ use touchstone_import_base::directive::Directive;
 pub struct Environment<'d> {
     /// The directives, with the variable that each sets and its condition.
     set: Vec<(&'d Directive, String, Result<String, String>)>,
+    /// Clients of the site use HTTPS.
+    pub is_secure: bool,
 }
 
 impl<'d> Environment<'d> {
@@ -31,7 +33,12 @@ impl<'d> Environment<'d> {
                 set.push((directive, name.to_string(), condition));
             }
         }
-        Environment { set }
+        Environment { set, is_secure: false }
+    }
+
+    /// The same, for a site whose clients use HTTPS or not.
+    pub fn with_security(self, is_secure: bool) -> Environment<'d> {
+        Environment { is_secure, ..self }
     }
 
     /// The condition under which a variable is set, and the directives that set it.

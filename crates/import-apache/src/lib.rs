@@ -24,6 +24,7 @@
 //! | `origin` | `ProxyPass`, `ProxyPassReverse`: origins and the paths for them |
 //! | `answer` | the handler: another server, PHP, CGI, files, with fields and error pages |
 //! | `handlers` | areas whose scripts Apache does not run |
+//! | `mapped` | `AliasMatch`, `UserDir`, `VirtualDocumentRoot` |
 //! | `host` | the directives of a virtual host |
 //! | `site` | a virtual host: addresses, names, certificates, its areas |
 //! | `translate` | the whole configuration |
@@ -36,6 +37,7 @@ mod environment;
 mod guard;
 mod handlers;
 mod host;
+mod mapped;
 mod oidc;
 mod origin;
 mod overrides;

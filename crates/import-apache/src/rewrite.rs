@@ -5,6 +5,7 @@
 
 use super::condition::variable;
 use super::rewrite_map::{self, RewriteMaps, to_closing_brace};
+use super::variant::REFUSED_UNTIL;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression::{self, quoted};
@@ -79,7 +80,14 @@ impl Missing {
 }
 
 /// Translates `Redirect` and `RedirectMatch` of a block.
-pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section) -> Vec<Section> {
+///
+/// A refusal that cannot be translated refuses all paths below `path`, the path of the block.
+pub fn redirects(
+    block: &[Directive],
+    path: &str,
+    account: &mut Account,
+    notes: &mut Section,
+) -> Vec<Section> {
     let mut routes = Vec::new();
     for directive in block {
         let name = directive.name.to_ascii_lowercase();
@@ -113,8 +121,9 @@ pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section
                 routes.push(route);
             }
             Err(advice) if status >= 400 => {
-                let advice = format!("what it forbids is allowed until you do this: {advice}");
-                account.problem(directive, notes, &advice);
+                account.problem(directive, notes, &format!("{REFUSED_UNTIL}{advice}"));
+                let from = rest.first().map_or("", String::as_str);
+                routes.push(refused_until(directive, &literal_beginning(from, path)));
             }
             Err(advice) => account.problem(directive, notes, &advice),
         }
@@ -262,12 +271,15 @@ pub fn rules(
                         }
                     }
                     Err(advice) => {
-                        let forbids = ["F", "G", "R=403", "R=404"];
-                        let shuts = flags(directive).iter().any(|flag| forbids.contains(&flag.as_str()));
-                        let warning =
-                            if shuts { "what it forbids is allowed until you do this: " } else { "" };
+                        let is_shut = is_refusal(directive);
+                        let warning = if is_shut { REFUSED_UNTIL } else { "" };
                         with.iter().for_each(|one| notes.note(one.to_string()));
                         account.problem(directive, notes, &format!("{warning}{advice}"));
+                        if is_shut {
+                            rules.routes.truncate(before);
+                            let begin = refused_paths(directive, context);
+                            rules.routes.push(refused_until(directive, &begin));
+                        }
                     }
                 }
             }
@@ -275,6 +287,66 @@ pub fn rules(
         }
     }
     rules
+}
+
+/// Whether a `RewriteRule` or `RedirectMatch` refuses requests.
+pub fn is_refusal(line: &Directive) -> bool {
+    match line.name.to_ascii_lowercase().as_str() {
+        "rewriterule" => {
+            let flags = flags(line);
+            let is_error = |flag: &String| flag.starts_with("R=4") || flag.starts_with("R=5");
+            forbids(&flags) || flags.iter().any(is_error)
+        }
+        "redirectmatch" | "redirect" => status_of(line.argument(0)).is_some_and(|status| status >= 400),
+        _ => false,
+    }
+}
+
+/// The route that refuses the paths with this beginning, because a line that refuses some of them was not
+/// translated.
+pub fn refused_until(line: &Directive, begin: &str) -> Section {
+    match begin.ends_with('/') {
+        true => refused(line, "path", begin),
+        false => refused_pattern(line, &format!("(?i){}(?s:.*)", expression::literal(begin))),
+    }
+}
+
+/// The same for the paths that an expression matches.
+pub fn refused_pattern(line: &Directive, pattern: &str) -> Section {
+    refused(line, "pattern", pattern)
+}
+
+fn refused(line: &Directive, key: &str, value: &str) -> Section {
+    let mut route = Section::new("[[site.route]]");
+    route.note(format!("{line}"));
+    route.note("This line was not translated: all of these paths are refused until you write what it does,");
+    route.note("and remove this route.");
+    route.key(key, toml_string(value));
+    route.key("respond", "{ status = 403 }");
+    route
+}
+
+/// What each path that a rule is for begins with.
+fn refused_paths(rule: &Directive, context: &Context<'_>) -> String {
+    let path = context.directory.unwrap_or("/");
+    match (context.directory, rule.argument(0).strip_prefix('^')) {
+        (None, _) => literal_beginning(rule.argument(0), path),
+        (Some(_), Some(rest)) => literal_beginning(&format!("^{path}{rest}"), path),
+        (Some(_), None) => path.to_string(),
+    }
+}
+
+/// The literal text that each path which an expression matches begins with; `path` if nothing is known of it.
+pub fn literal_beginning(expression: &str, path: &str) -> String {
+    let Some(rest) = expression.strip_prefix('^').filter(|_| expression::alternatives(expression).len() == 1)
+    else {
+        return path.to_string();
+    };
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"/_-".contains(c)).unwrap_or(rest.len());
+    // What follows may make the last character optional.
+    let optional = rest[end..].starts_with(['?', '*', '{', '+']);
+    let begin = &rest[..end.saturating_sub(usize::from(optional))];
+    if begin.starts_with('/') { begin.to_string() } else { path.to_string() }
 }
 
 /// The rules with the values of variables that other rules set to one value for all requests.
@@ -1258,7 +1330,7 @@ mod tests {
             RedirectMatch ^/e/(.*)$ /f/$1",
         )
         .unwrap();
-        let routes = redirects(&directives, &mut Account::default(), &mut Section::new(""));
+        let routes = redirects(&directives, "/", &mut Account::default(), &mut Section::new(""));
         let mut text = String::new();
         routes.iter().for_each(|route| route.write(&mut text));
         for line in [

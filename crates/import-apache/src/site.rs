@@ -9,11 +9,14 @@ use super::environment::Environment;
 use super::guard::{guarded, proxies_of, restrict_origins};
 use super::handlers;
 use super::host::{Host, with_slash};
+use super::mapped;
 use super::origin::{Backend, Reverse, backends, covering};
 use super::overrides::REFUSED;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
-use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants, wider};
+use super::variant::{
+    Keys, REFUSED_UNTIL, Variant, combined, nested, restricts, rules as nested_rules, shuts, variants, wider,
+};
 use touchstone_import_base::account::Account;
 use touchstone_import_base::apache::HTACCESS;
 use touchstone_import_base::directive::Directive;
@@ -55,10 +58,10 @@ pub fn fill<'d>(
     let of_server = rewrite::rules(host.block, &context, account, &mut notes);
     routes.extend(of_server.routes);
     routes.extend(matched_origins(host, &context, account, &mut notes));
-    routes.extend(rewrite::redirects(host.block, account, &mut notes));
+    routes.extend(rewrite::redirects(host.block, "/", account, &mut notes));
     let mut routes_of_areas = Vec::new();
     let setting = scope.iter().flat_map(|section| section.inside()).chain(host.outside.iter().copied());
-    let environment = Environment::of(setting);
+    let environment = Environment::of(setting).with_security(host.is_secure);
     let around = Surroundings { scope: &scope, environment: &environment, is_secure: host.is_secure };
     for path in paths(&mounts, &scope, &backends) {
         let mut area = Area::new(&path, &mounts, &scope);
@@ -116,7 +119,8 @@ pub fn fill<'d>(
     section.take_notes(notes);
     let mut routes = guarded(routes, &routes_of_areas);
     restrict_origins(&mut routes, &scope, &environment, account);
-    routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
+    let refused = mapped::refused(host, account);
+    routes.into_iter().chain(refused).chain(routes_of_areas).for_each(|route| section.push(route));
     section.complete_root();
 }
 
@@ -132,7 +136,7 @@ fn redirects_of(
         is_directory && mounts.iter().any(|mount| mount.path_of(name(section)).as_ref() == Some(&area.path))
     };
     let sections = area.sections.iter().filter(is_of_area);
-    sections.flat_map(|section| rewrite::redirects(section.inside(), account, notes)).collect()
+    sections.flat_map(|section| rewrite::redirects(section.inside(), &area.path, account, notes)).collect()
 }
 
 /// The routes of `ProxyPassMatch EXPRESSION URL`, which is a `RewriteRule` with the flag `P`.
@@ -232,9 +236,12 @@ fn area_routes<'d>(
             account.problem(variant.section, notes, advice);
         }
         if let (Err(advice), false) = (&variant.keys, hides) {
-            let refuses = restricts(variant.section);
-            let warning = if refuses { "what it forbids is allowed until you do this: " } else { "" };
+            let is_shut = shuts(variant.section);
+            let warning = if is_shut { REFUSED_UNTIL } else { "" };
             account.problem(variant.section, notes, &format!("{warning}{advice}"));
+            if is_shut {
+                routes.push(refused_until(variant.section, &Keys::default(), &area.path));
+            }
         }
         let is_of_php = is_php_handler(variant.section);
         if is_of_php && answer.php.is_some() && handlers::is_of_other_names(variant.section) {
@@ -267,7 +274,9 @@ fn area_routes<'d>(
         answer::write(&narrow, answer, around.environment, &mut route, account);
         for section in sections {
             others(section.inside(), &mut route, account);
-            nested(section, &mut route, account);
+            if nested(section, &mut route, account) {
+                routes.push(refused_until(section, &keys, &area.path));
+            }
         }
         routes.push(route);
     }
@@ -296,8 +305,8 @@ fn area_routes<'d>(
     for section in area.sections.iter().filter(|one| is(one, "Directory") || is(one, "Location")) {
         route.note(section.to_string());
         others(section.inside(), &mut route, account);
-        if is(section, "Location") {
-            nested_rules(section, &mut route, account);
+        if is(section, "Location") && nested_rules(section, &mut route, account) {
+            routes.push(refused_until(section, &keys, &area.path));
         }
     }
     keys.write(&area.path, &mut route);
@@ -307,6 +316,17 @@ fn area_routes<'d>(
         routes.iter_mut().for_each(|route| handlers::without_index_scripts(area, route));
     }
     routes
+}
+
+/// The route that refuses requests because a line for them was not translated.
+fn refused_until(line: &Directive, keys: &Keys, path: &str) -> Section {
+    let mut route = Section::new("[[site.route]]");
+    route.note(line.to_string());
+    route.note("This line was not translated: all of these requests are refused until you write what it");
+    route.note("refuses, and remove this route.");
+    keys.write(path, &mut route);
+    route.key("respond", "{ status = 403 }");
+    route
 }
 
 /// The routes that refuse the scripts which are not run in an area, or in a part of it.
@@ -523,6 +543,13 @@ const KNOWN: &[&str] = &[
     "sslcertificatechainfile",
     "sslprotocol",
     "sslrequiressl",
+    "sslrequire",
+    "sslverifyclient",
+    "sslcacertificatefile",
+    "sslcacertificatepath",
+    "sslcarevocationfile",
+    "sslcarevocationpath",
+    "sslocspenable",
     "authmerging",
     "require",
     "requireall",
@@ -620,6 +647,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     ("the files and directives that it allows are translated", &["allowoverride", "allowoverridelist"]),
+    ("no paths belong to users", &["userdir"]),
     ("locks are kept in 'state' of 'webdav'", &["davlockdb"]),
     ("it counts where 'Dav' is on", &["davdepthinfinity"]),
     ("it is written where its variable is asked for", &["setenvif", "setenvifnocase"]),
@@ -688,7 +716,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
 pub fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
     for line in block {
         let name = line.name.to_ascii_lowercase();
-        if KNOWN.contains(&name.as_str()) {
+        if KNOWN.contains(&name.as_str()) || mapped::is_known(line) {
             continue;
         }
         if name == "proxypassmatch" && (is_of_scripts(line) || line.arguments.len() > 1) {
@@ -707,10 +735,7 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
             "davmintimeout" => "see 'lock_timeout' of 'webdav' (docs/webdav.md)",
             name if name.starts_with("oidc") => "see 'login' of a route (docs/login.md)",
             "proxypassmatch" => "write a route with 'pattern' and 'proxy'",
-            "aliasmatch" | "scriptaliasmatch" => "write a route with 'pattern' and 'root'",
-            "sslverifyclient" | "sslcacertificatefile" | "sslverifydepth" => {
-                "see 'client_authorities' (docs/https.md); until then all clients are allowed"
-            }
+            "sslverifydepth" => "chains of certificates may be longer here",
             "sslusestapling" | "sslstaplingcache" => "OCSP responses are not stapled",
             "authbasicprovider" | "authgroupfile" => "see 'basic_authentication' (docs/access.md)",
             "limitrequestbody" => "see 'body_bytes' of [limits]",

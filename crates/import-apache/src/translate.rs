@@ -3,7 +3,9 @@
 use super::area::is;
 use super::environment::Environment;
 use super::host::Host;
+use super::mapped::with_aliases;
 use super::overrides;
+use super::rewrite::refused_until;
 use super::rewrite_map::{self, Uses};
 use super::site::{fill, others};
 use super::variant::is_variant;
@@ -11,6 +13,7 @@ use touchstone_import_base::Imported;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::apache::HTACCESS;
 use touchstone_import_base::directive::{Directive, Form, Place};
+use touchstone_import_base::maps;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
@@ -21,6 +24,7 @@ const HEAD: &str = "\
 
 /// Translates a configuration, the part of one that holds hosts, or `.htaccess` files.
 pub fn translate(directives: &[Directive]) -> Imported {
+    let directives = &with_aliases(directives)[..];
     let mut account = Account::default();
     let mut server = Section::new("[server]");
     let mut limits = Section::new("[limits]");
@@ -89,7 +93,10 @@ pub fn translate(directives: &[Directive]) -> Imported {
     }
     other.write(&mut text);
     uses.sections().iter().for_each(|map| map.write(&mut text));
-    sites.iter().for_each(|site| site.write(&mut text));
+    let mut of_sites = String::new();
+    sites.iter().for_each(|site| site.write(&mut of_sites));
+    maps::named_in(&of_sites).iter().for_each(|map| map.write(&mut text));
+    text.push_str(&of_sites);
     account.into_imported(text)
 }
 
@@ -248,6 +255,9 @@ fn site(
             section.key("tls_minimum", toml_string("1.3"));
         }
     }
+    if is_secure {
+        client_certificates(block, outside, &mut section, account);
+    }
     if let Some(line) = one("SSLCertificateChainFile") {
         account.problem(line, &mut section, "append the chain to the certificate's file");
     }
@@ -266,6 +276,56 @@ fn site(
     let host = Host { block, outside: outside.to_vec(), is_secure };
     fill(&host, &whole, uses, &mut section, account);
     section
+}
+
+/// Writes which client certificates are trusted, and whether a client must have one. A section that requires
+/// one has a condition.
+fn client_certificates(
+    block: &[Directive],
+    outside: &[&Directive],
+    section: &mut Section,
+    account: &mut Account,
+) {
+    let one = |name: &str| {
+        let of_host = block.iter().rfind(|line| is(line, name));
+        of_host.or_else(|| outside.iter().copied().rfind(|line| is(line, name)))
+    };
+    let asks = |line: &Directive| is(line, "SSLVerifyClient") && !is_word(line.argument(0), "none");
+    fn any(block: &[Directive], test: &dyn Fn(&Directive) -> bool) -> bool {
+        block.iter().any(|line| test(line) || any(line.inside(), test))
+    }
+    let of_sections = any(block, &asks) || outside.iter().any(|line| any(line.inside(), &asks));
+    let mode = one("SSLVerifyClient").filter(|line| asks(line));
+    if let Some(line) = one("SSLVerifyClient") {
+        account.translated(line, section);
+    }
+    let mut shut = Vec::new();
+    match one("SSLCACertificateFile") {
+        Some(file) if mode.is_some() || of_sections => {
+            account.translated(file, section);
+            section.key("client_authorities", toml_string(file.argument(0)));
+            let is_required = mode.is_some_and(|line| is_word(line.argument(0), "require"));
+            if !is_required {
+                section.key("client_certificate", toml_string("optional"));
+            }
+        }
+        Some(file) => account.unneeded(file, section, "no client is asked for a certificate"),
+        None => shut.extend(mode.filter(|line| is_word(line.argument(0), "require"))),
+    }
+    if mode.is_some() || of_sections {
+        let names = ["SSLCARevocationFile", "SSLCARevocationPath", "SSLOCSPEnable"];
+        shut.extend(names.into_iter().filter_map(one).filter(|line| !is_word(line.argument(0), "off")));
+    }
+    for line in shut {
+        let advice = "all clients are refused until you write 'client_authorities' (docs/https.md): only a \
+                      file of authorities is supported, and no list of revoked certificates";
+        account.problem(line, section, advice);
+        section.push(refused_until(line, "/"));
+    }
+}
+
+fn is_word(text: &str, word: &str) -> bool {
+    text.eq_ignore_ascii_case(word)
 }
 
 /// Whether a section covers a part of the paths, so that it has an area.
@@ -436,6 +496,85 @@ mod tests {
         assert_eq!(answers("SSLRequireSSL", "off"), (true, 0));
         assert_eq!(answers("AuthMerging And", "on"), (true, 1));
         assert_eq!(answers("AuthMerging Off", "on"), (false, 0));
+    }
+
+    /// The routes that answer 403, each as its lines.
+    fn refusing(text: &str) -> Vec<String> {
+        let (lines, _) = lines_of(text);
+        let text = lines.join("\n");
+        let routes = text.split("[[site.route]]\n").skip(1);
+        routes.filter(|route| route.contains("status = 403")).map(str::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_not_translated_refuses_its_paths() {
+        for (inside, expected) in [
+            ("<If \"%{TIME_HOUR} > 20\">\nRequire all denied\n</If>", "path = \"/\"\nrespond"),
+            ("<If \"%{TIME_HOUR} > 20\">\nRequire all granted\n</If>", ""),
+            ("<If \"%{TIME_HOUR} > 20\">\nHeader set A b\n</If>", ""),
+            (
+                "<Files a.x>\n<If \"%{QUERY_STRING} =~ /a/\">\nRequire all denied\n</If>\n</Files>",
+                "pattern = \"/(?:[^/]*/)*a\\\\.x\"\nrespond",
+            ),
+            ("<Location /l>\nRewriteRule ^a - [F]\n</Location>", "path = \"/l/\"\nrespond"),
+            ("RedirectMatch 404 ^/adm(in)\\1", "pattern = \"(?i)/adm(?s:.*)\"\nrespond"),
+            ("RedirectMatch 404 (a)\\1", "path = \"/\"\nrespond"),
+            (
+                "RewriteEngine on\nRewriteCond %{TIME_HOUR} >20\nRewriteRule ^/x/ - [F]",
+                "path = \"/x/\"\nrespond",
+            ),
+            ("RewriteEngine on\nRewriteCond %{TIME_HOUR} >20\nRewriteRule ^/x/ /y [L]", ""),
+            ("SSLRequire %{SSL_CIPHER_USEKEYSIZE} >= 128", "path = \"/\"\nrespond"),
+            ("SSLVerifyClient require", "path = \"/\"\nrespond"),
+            (
+                "SSLVerifyClient require\nSSLCACertificateFile /c\nSSLCARevocationFile /r",
+                "path = \"/\"\nrespond",
+            ),
+        ] {
+            let text = format!(
+                "<VirtualHost *:443>\nServerName a.org\nSSLEngine on\nDocumentRoot /srv\n{inside}\n\
+                 </VirtualHost>"
+            );
+            let found = refusing(&text);
+            match expected {
+                "" => assert!(found.is_empty(), "{inside}: {found:?}"),
+                expected => {
+                    assert!(found.iter().any(|route| route.starts_with(expected)), "{inside}: {found:?}")
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn client_certificates() {
+        let keys = |inside: &str| {
+            let text = format!(
+                "<VirtualHost *:443>\nServerName a.org\nSSLEngine on\nSSLCACertificateFile /ca.pem\n\
+                 DocumentRoot /srv\n{inside}\n</VirtualHost>"
+            );
+            let (lines, problems) = lines_of(&text);
+            let is_key = |line: &&String| line.starts_with("client_") || line.starts_with("when");
+            (lines.iter().filter(is_key).cloned().collect::<Vec<_>>(), problems)
+        };
+        let authorities = "client_authorities = \"/ca.pem\"";
+        let optional = "client_certificate = \"optional\"";
+        let when = "when = \"not ($tls_verified == 'SUCCESS')\"";
+        assert_eq!(keys(""), (Vec::new(), 0));
+        // All requests have a certificate, and the condition of the routes holds.
+        let (found, problems) = keys("SSLVerifyClient require");
+        assert!(found[0] == authorities && !found.iter().any(|line| line == optional) && problems == 0);
+        let (found, _) = keys("SSLVerifyClient optional");
+        assert_eq!(found, [authorities, optional]);
+        let (found, problems) = keys("<Location /a>\nSSLVerifyClient require\n</Location>");
+        assert_eq!(
+            (found, problems),
+            (vec![authorities.into(), optional.into(), when.into(), when.into()], 0)
+        );
+        let none = "when = \"$map{client-certificate} == 'NONE'\"";
+        let (found, _) = keys(
+            "SSLVerifyClient optional\n<If \"%{SSL_CLIENT_VERIFY} == 'NONE'\">\nRequire all denied\n</If>",
+        );
+        assert_eq!(found, [authorities, optional, none]);
     }
 
     #[test]

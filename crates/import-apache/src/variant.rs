@@ -3,6 +3,7 @@
 
 use super::area::{Area, is, name};
 use super::condition::condition;
+use super::rewrite;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression::{self, quoted};
@@ -161,29 +162,53 @@ pub fn is_variant(section: &Directive) -> bool {
     NAMES.iter().any(|name| is(section, name))
 }
 
-/// Reports the sections in the section of a variant, and its rules.
-pub fn nested(section: &Directive, route: &mut Section, account: &mut Account) {
+/// Reports the sections in the section of a variant, and its rules; returns whether one of them may refuse
+/// requests.
+pub fn nested(section: &Directive, route: &mut Section, account: &mut Account) -> bool {
+    let mut refuses = false;
     for inner in section.inside().iter().filter(|inner| is_variant(inner)) {
-        let warning = if restricts(inner) { "what it forbids is allowed until you do this: " } else { "" };
+        let is_shut = shuts(inner);
+        let warning = if is_shut { REFUSED_UNTIL } else { "" };
         account.problem(
             inner,
             route,
             &format!("{warning}write a route with the conditions of both sections"),
         );
+        refuses |= is_shut;
     }
-    rules(section, route, account);
+    rules(section, route, account) || refuses
 }
 
-/// Reports rules that count for the paths of a section only.
-pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) {
+/// What is said of lines that may refuse requests.
+pub const REFUSED_UNTIL: &str = "all of these requests are refused until you do this: ";
+
+/// Reports rules that count for the paths of a section only; returns whether one of them refuses requests.
+pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) -> bool {
     const RULES: [&str; 3] = ["RewriteRule", "RewriteCond", "RedirectMatch"];
+    let mut refuses = false;
     for inner in section.inside().iter().filter(|inner| RULES.iter().any(|name| is(inner, name))) {
+        let is_shut = rewrite::is_refusal(inner);
+        let warning = if is_shut { REFUSED_UNTIL } else { "" };
         account.problem(
             inner,
             route,
-            "write a route with 'redirect' or 'rewrite' for the paths of this section",
+            &format!("{warning}write a route with 'redirect' or 'rewrite' for the paths of this section"),
         );
+        refuses |= is_shut;
     }
+    refuses
+}
+
+/// Whether a section refuses requests that would be answered without it.
+pub fn shuts(section: &Directive) -> bool {
+    let admits = |line: &Directive| match line.name.to_ascii_lowercase().as_str() {
+        "require" => line.argument(1).eq_ignore_ascii_case("granted"),
+        "allow" => line.argument(1).eq_ignore_ascii_case("all"),
+        "satisfy" => line.argument(0).eq_ignore_ascii_case("any"),
+        "order" => true,
+        _ => !restricts(&Directive { block: Some(vec![line.clone()]), ..section.clone() }),
+    };
+    restricts(section) && !section.inside().iter().all(admits)
 }
 
 /// Whether a `<Files>` or `<FilesMatch>` is for PHP scripts of any name.

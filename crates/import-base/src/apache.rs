@@ -321,8 +321,19 @@ impl Reader {
                 let end = end.ok_or_else(|| format!("{place}: the closing quote is missing"))?;
                 rest = rest[end..].trim_start();
             } else {
-                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-                word.push_str(&rest[..end]);
+                // The rules of mod_rewrite have a backslash before a space within a word.
+                let has_spaces = words.first().is_some_and(|name: &String| is_of_rewrite(name));
+                let mut before = ' ';
+                let end = rest.char_indices().find(|(_, c)| {
+                    let ends = c.is_whitespace() && !(has_spaces && before == '\\');
+                    before = if before == '\\' { ' ' } else { *c };
+                    ends
+                });
+                let end = end.map_or(rest.len(), |(at, _)| at);
+                match has_spaces {
+                    true => word.push_str(&rest[..end].replace("\\ ", " ")),
+                    false => word.push_str(&rest[..end]),
+                }
                 rest = rest[end..].trim_start();
             }
             words.push(self.with_variables(&word));
@@ -397,6 +408,11 @@ impl Reader {
 pub const HTACCESS: &str = ".htaccess";
 /// Marks one of a directory above a document root.
 pub const ABOVE: &str = "above";
+
+/// Whether a directive has its own syntax of words, in which a backslash escapes a space.
+fn is_of_rewrite(name: &str) -> bool {
+    ["RewriteCond", "RewriteRule"].iter().any(|other| name.eq_ignore_ascii_case(other))
+}
 
 /// Whether `<IfVersion [[!]OPERATOR] VERSION>` holds for Apache 2.4, whose last number is not known.
 fn is_of_version(arguments: &[String]) -> bool {
@@ -520,6 +536,15 @@ mod tests {
                 "a.conf:6: Header set A \"b \\\"c\\\"\""
             ]
         );
+    }
+
+    #[test]
+    fn spaces_in_the_words_of_rules() {
+        let arguments = |line: &str| parse("a.conf", line).unwrap()[0].arguments.clone();
+        let found = arguments("RewriteCond %{THE_REQUEST} ^GET\\ /a\\.b\\ H [NC]");
+        assert_eq!(found, ["%{THE_REQUEST}", "^GET /a\\.b H", "[NC]"]);
+        assert_eq!(arguments("RewriteRule a\\\\ b"), ["a\\\\", "b"]);
+        assert_eq!(arguments("Header set A\\ b"), ["set", "A\\", "b"]);
     }
 
     #[test]

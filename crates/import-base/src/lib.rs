@@ -17,6 +17,7 @@ pub mod apache;
 pub mod directive;
 pub mod expression;
 pub mod files;
+pub mod maps;
 pub mod networks;
 pub mod output;
 pub mod toml_text;

@@ -1,7 +1,11 @@
 //! Networks of rules on clients, of which another server uses the first that matches. This server uses the
 //! longest.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+use crate::output::Section;
+use crate::toml_text::toml_string;
 
 /// The networks of all clients.
 pub const EVERYONE: [&str; 3] = ["0.0.0.0/0", "::/0", "unix:"];
@@ -96,10 +100,67 @@ pub fn full(network: &str) -> Option<String> {
     parsed(&full).map(|_| full)
 }
 
+/// What the names of the maps of [`condition`] begin with.
+const MAP_OF_NETWORK: &str = "network-";
+
+/// The condition that the client is in this network, by a map that [`maps`] writes.
+///
+/// # Errors
+/// The text is no network.
+pub fn condition(network: &str) -> Result<String, String> {
+    let full = full(network).ok_or_else(|| format!("'{network}' is not an address or a network"))?;
+    // The name has what is needed to write the map: all letters and digits, and each sign as a hyphen.
+    let name = match full.parse::<IpAddr>().is_ok() {
+        true => full,
+        false => full.replace('/', "_"),
+    };
+    Ok(format!("$map{{{MAP_OF_NETWORK}{}}}", name.replace(['.', ':'], "-")))
+}
+
+/// The maps of the networks that conditions in this text name.
+pub fn maps(text: &str) -> Vec<Section> {
+    let begin = format!("$map{{{MAP_OF_NETWORK}");
+    let names: BTreeSet<&str> =
+        text.split(&begin).skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).collect();
+    let section = |name: &str| {
+        let (address, bits) =
+            name.split_once('_').map_or((name, None), |(address, bits)| (address, Some(bits)));
+        let address = [".", ":"].map(|sign| address.replace('-', sign));
+        let address = address.into_iter().find(|address| address.parse::<IpAddr>().is_ok())?;
+        let network = bits.map_or(address.clone(), |bits| format!("{address}/{bits}"));
+        let mut section = Section::new("[[map]]");
+        section.note("Whether a client is in this network.");
+        section.key("name", toml_string(&format!("{MAP_OF_NETWORK}{name}")));
+        section.key("from", toml_string("$client"));
+        section.key("networks", format!("{{ {} = \"1\" }}", toml_string(&network)));
+        Some(section)
+    };
+    names.into_iter().filter_map(section).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn conditions_on_networks() {
+        for (network, named, written) in [
+            ("10.0.0.0/8", "network-10-0-0-0_8", "\"10.0.0.0/8\""),
+            ("10.1", "network-10-1-0-0_16", "\"10.1.0.0/16\""),
+            ("192.0.2.7", "network-192-0-2-7", "\"192.0.2.7\""),
+            ("2001:db8::/32", "network-2001-db8--_32", "\"2001:db8::/32\""),
+            ("::1", "network---1", "\"::1\""),
+        ] {
+            let condition = condition(network).unwrap();
+            assert_eq!(condition, format!("$map{{{named}}}"));
+            let maps = maps(&format!("when = \"not {condition} or {condition}\""));
+            assert_eq!(maps.len(), 1, "{network}");
+            let expected = format!("{{ {written} = \"1\" }}");
+            assert!(maps[0].has_value("networks", &expected), "{network}: {maps:?}");
+        }
+        assert!(condition("example.org").is_err() && maps("$map{other}").is_empty());
+    }
 
     #[test]
     fn networks_in_networks() {
