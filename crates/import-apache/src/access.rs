@@ -451,7 +451,7 @@ fn either(hosts: Access, users: Access, has_require: bool, index: usize) -> Acce
 }
 
 const SHUT: &str = "it admits no client until you write 'allow' or 'basic_authentication' in its place";
-const USERS: &str = "no client is admitted until you copy the lines of these users to a file of their own, and \
+const USERS: &str = "no client is admitted until you copy the lines of these users to their own file, and \
                      write 'basic_authentication' with it in place of 'respond'";
 
 impl Access {
@@ -586,8 +586,8 @@ fn one_of(tests: impl Iterator<Item = Test>) -> Option<Test> {
     }
 }
 
-/// The expression of `Require expr`. Written without quotes around it, its words have lost theirs: one that is
-/// neither a variable nor a sign is a text.
+/// The expression of `Require expr`. Written without quotes around it, its words have lost theirs: one that
+/// is neither a variable nor a sign is a text.
 fn expression(directive: &Directive, from: usize) -> Test {
     const SIGNS: [&str; 12] = ["=", "==", "!=", "=~", "!~", "&&", "||", "!", "(", ")", "and", "or"];
     let is_text = |word: &str| {

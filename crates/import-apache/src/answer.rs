@@ -7,7 +7,8 @@ use super::area::{Area, is};
 use super::environment::Environment;
 use super::origin::{Backend, PathForOrigin, Reverse};
 use super::overrides::REFUSED;
-use super::rewrite::{self, Missing};
+use super::refused;
+use super::rewrite::Missing;
 use super::variant::suffixes_of;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
@@ -319,8 +320,8 @@ fn redirect(area: &Area<'_>, route: &mut Section, account: &mut Account) -> bool
     let Some(line) = line else { return false };
     let (status, to) = match line.arguments.as_slice() {
         [to] if to.contains('/') => (302, Some(to)),
-        [status] => (rewrite::status_of(status).unwrap_or(0), None),
-        [status, to] => (rewrite::status_of(status).unwrap_or(0), Some(to)),
+        [status] => (refused::status_of(status).unwrap_or(0), None),
+        [status, to] => (refused::status_of(status).unwrap_or(0), Some(to)),
         _ => (0, None),
     };
     match (status, to) {

@@ -18,6 +18,7 @@
 //! | `environment` | `SetEnvIf`, and the directives that read its variables |
 //! | `oidc` | mod_auth_openidc as a login |
 //! | `access` | `Require`, `Order`, `Auth...`: which clients are allowed |
+//! | `refused` | routes that refuse what was not translated |
 //! | `rewrite` | `Redirect`, `RewriteCond`, `RewriteRule` |
 //! | `rewrite_map` | `RewriteMap`, and the keys that rules look up |
 //! | `guard` | restrictions that routes of rules and origins must keep |
@@ -41,6 +42,7 @@ mod mapped;
 mod oidc;
 mod origin;
 mod overrides;
+mod refused;
 mod rewrite;
 mod rewrite_map;
 mod site;

@@ -1,12 +1,12 @@
 //! Paths that Apache maps to files by expressions, by the host, or by users: `AliasMatch`, `UserDir`,
 //! `VirtualDocumentRoot`.
 //!
-//! An expression for all paths below a directory becomes an `Alias`. The paths of all others are refused: here
+//! An expression for all paths below a directory becomes an `Alias`. All others have their paths refused: here
 //! they would be those of the document root or of an application.
 
 use super::area::is;
 use super::host::Host;
-use super::rewrite::{literal_beginning, refused_pattern, refused_until};
+use super::refused::{literal_beginning, refused_pattern, refused_until};
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression;

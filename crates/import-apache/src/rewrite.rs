@@ -4,8 +4,10 @@
 //! %{REQUEST_FILENAME} !-f`) becomes the front controller of the area, or files that are tried first.
 
 use super::condition::variable;
+use super::refused::{
+    REFUSED_UNTIL, flags, forbids, is_refusal, literal_beginning, refused_until, status_of,
+};
 use super::rewrite_map::{self, RewriteMaps, to_closing_brace};
-use super::variant::REFUSED_UNTIL;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression::{self, quoted};
@@ -129,17 +131,6 @@ pub fn redirects(
         }
     }
     routes
-}
-
-/// The status of `permanent`, `gone` or a number.
-pub fn status_of(word: &str) -> Option<u16> {
-    match word {
-        "permanent" => Some(301),
-        "temp" => Some(302),
-        "seeother" => Some(303),
-        "gone" => Some(410),
-        number => number.parse().ok().filter(|status| (200..600).contains(status)),
-    }
 }
 
 fn redirect(status: u16, rest: &[String], is_expression: bool, route: &mut Section) -> Result<(), String> {
@@ -289,43 +280,6 @@ pub fn rules(
     rules
 }
 
-/// Whether a `RewriteRule` or `RedirectMatch` refuses requests.
-pub fn is_refusal(line: &Directive) -> bool {
-    match line.name.to_ascii_lowercase().as_str() {
-        "rewriterule" => {
-            let flags = flags(line);
-            let is_error = |flag: &String| flag.starts_with("R=4") || flag.starts_with("R=5");
-            forbids(&flags) || flags.iter().any(is_error)
-        }
-        "redirectmatch" | "redirect" => status_of(line.argument(0)).is_some_and(|status| status >= 400),
-        _ => false,
-    }
-}
-
-/// The route that refuses the paths with this beginning, because a line that refuses some of them was not
-/// translated.
-pub fn refused_until(line: &Directive, begin: &str) -> Section {
-    match begin.ends_with('/') {
-        true => refused(line, "path", begin),
-        false => refused_pattern(line, &format!("(?i){}(?s:.*)", expression::literal(begin))),
-    }
-}
-
-/// The same for the paths that an expression matches.
-pub fn refused_pattern(line: &Directive, pattern: &str) -> Section {
-    refused(line, "pattern", pattern)
-}
-
-fn refused(line: &Directive, key: &str, value: &str) -> Section {
-    let mut route = Section::new("[[site.route]]");
-    route.note(format!("{line}"));
-    route.note("This line was not translated: all of these paths are refused until you write what it does,");
-    route.note("and remove this route.");
-    route.key(key, toml_string(value));
-    route.key("respond", "{ status = 403 }");
-    route
-}
-
 /// What each path that a rule is for begins with.
 fn refused_paths(rule: &Directive, context: &Context<'_>) -> String {
     let path = context.directory.unwrap_or("/");
@@ -334,19 +288,6 @@ fn refused_paths(rule: &Directive, context: &Context<'_>) -> String {
         (Some(_), Some(rest)) => literal_beginning(&format!("^{path}{rest}"), path),
         (Some(_), None) => path.to_string(),
     }
-}
-
-/// The literal text that each path which an expression matches begins with; `path` if nothing is known of it.
-pub fn literal_beginning(expression: &str, path: &str) -> String {
-    let Some(rest) = expression.strip_prefix('^').filter(|_| expression::alternatives(expression).len() == 1)
-    else {
-        return path.to_string();
-    };
-    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"/_-".contains(c)).unwrap_or(rest.len());
-    // What follows may make the last character optional.
-    let optional = rest[end..].starts_with(['?', '*', '{', '+']);
-    let begin = &rest[..end.saturating_sub(usize::from(optional))];
-    if begin.starts_with('/') { begin.to_string() } else { path.to_string() }
 }
 
 /// The rules with the values of variables that other rules set to one value for all requests.
@@ -436,11 +377,6 @@ fn has_same_for_missing(rule: &Directive, block: &[Directive], context: &Context
         }
     }
     false
-}
-
-fn flags(rule: &Directive) -> Vec<String> {
-    let text = rule.argument(2).trim_matches(['[', ']']);
-    text.split(',').map(|flag| flag.trim().to_string()).filter(|flag| !flag.is_empty()).collect()
 }
 
 /// The result for a rule that becomes no route, whatever its conditions are.
@@ -686,12 +622,6 @@ fn leave_out_well_known(expression: &str, route: &mut Section) {
     if expression.contains("(?!") && expression.contains("well-known") {
         route.and_when("not $path =~ '^/[.]well-known(/|$)'");
     }
-}
-
-/// Whether a rule refuses clients: this server then refuses them without a look at the files.
-fn forbids(flags: &[String]) -> bool {
-    let names = ["F", "forbidden", "G", "gone", "R=403", "R=404", "R=410"];
-    flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)))
 }
 
 fn has_status(flags: &[String]) -> bool {

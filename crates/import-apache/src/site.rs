@@ -12,10 +12,11 @@ use super::host::{Host, with_slash};
 use super::mapped;
 use super::origin::{Backend, Reverse, backends, covering};
 use super::overrides::REFUSED;
+use super::refused::REFUSED_UNTIL;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
 use super::variant::{
-    Keys, REFUSED_UNTIL, Variant, combined, nested, restricts, rules as nested_rules, shuts, variants, wider,
+    Keys, Variant, combined, nested, restricts, rules as nested_rules, shuts, variants, wider,
 };
 use touchstone_import_base::account::Account;
 use touchstone_import_base::apache::HTACCESS;
@@ -227,29 +228,9 @@ fn area_routes<'d>(
     let found = variants(area, around.scope, around.is_secure);
     routes.extend(refused_scripts(area, answer.php, unhandled, &found));
     let mut is_needed = |variant: &Variant<'d>| {
-        let hides = is_of_hidden_names(variant.section);
-        if hides {
-            account.unneeded(variant.section, notes, "names that begin with a dot are not served");
-        }
-        if variant.keys.is_ok() && !hides && wider(variant.section, area).is_some() {
-            let advice = "it refuses all names that match without the groups '(?...': write them apart";
-            account.problem(variant.section, notes, advice);
-        }
-        if let (Err(advice), false) = (&variant.keys, hides) {
-            let is_shut = shuts(variant.section);
-            let warning = if is_shut { REFUSED_UNTIL } else { "" };
-            account.problem(variant.section, notes, &format!("{warning}{advice}"));
-            if is_shut {
-                routes.push(refused_until(variant.section, &Keys::default(), &area.path));
-            }
-        }
-        let is_of_php = is_php_handler(variant.section);
-        if is_of_php && answer.php.is_some() && handlers::is_of_other_names(variant.section) {
-            let advice = "these names are not known to be scripts: write 'scripts' of 'php' (docs/php.md); \
-                          until then they are sent as files";
-            account.problem(variant.section, notes, advice);
-        }
-        !hides && !is_of_php
+        let (is_needed, shut) = examined(variant, area, answer, notes, account);
+        routes.extend(shut);
+        is_needed
     };
     let found: Vec<Variant<'d>> = found.into_iter().filter(&mut is_needed).collect();
     let mut scripts = answer::root_of_alias(answer);
@@ -316,6 +297,39 @@ fn area_routes<'d>(
         routes.iter_mut().for_each(|route| handlers::without_index_scripts(area, route));
     }
     routes
+}
+
+/// Reports what is not translated of a variant. Returns whether it has routes, and the route that takes the
+/// place of a refusal.
+fn examined(
+    variant: &Variant<'_>,
+    area: &Area<'_>,
+    answer: &Answer<'_, '_>,
+    notes: &mut Section,
+    account: &mut Account,
+) -> (bool, Option<Section>) {
+    let mut shut = None;
+    let hides = is_of_hidden_names(variant.section);
+    if hides {
+        account.unneeded(variant.section, notes, "names that begin with a dot are not served");
+    }
+    if variant.keys.is_ok() && !hides && wider(variant.section, area).is_some() {
+        let advice = "it refuses all names that match without the groups '(?...': write them apart";
+        account.problem(variant.section, notes, advice);
+    }
+    if let (Err(advice), false) = (&variant.keys, hides) {
+        let is_shut = shuts(variant.section);
+        let warning = if is_shut { REFUSED_UNTIL } else { "" };
+        account.problem(variant.section, notes, &format!("{warning}{advice}"));
+        shut = is_shut.then(|| refused_until(variant.section, &Keys::default(), &area.path));
+    }
+    let is_of_php = is_php_handler(variant.section);
+    if is_of_php && answer.php.is_some() && handlers::is_of_other_names(variant.section) {
+        let advice = "these names are not known to be scripts: write 'scripts' of 'php' (docs/php.md); until \
+                      then they are sent as files";
+        account.problem(variant.section, notes, advice);
+    }
+    (!hides && !is_of_php, shut)
 }
 
 /// The route that refuses requests because a line for them was not translated.

@@ -5,7 +5,7 @@ use super::environment::Environment;
 use super::host::Host;
 use super::mapped::with_aliases;
 use super::overrides;
-use super::rewrite::refused_until;
+use super::refused::refused_until;
 use super::rewrite_map::{self, Uses};
 use super::site::{fill, others};
 use super::variant::is_variant;

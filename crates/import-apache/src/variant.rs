@@ -3,7 +3,7 @@
 
 use super::area::{Area, is, name};
 use super::condition::condition;
-use super::rewrite;
+use super::refused::{REFUSED_UNTIL, is_refusal};
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
 use touchstone_import_base::expression::{self, quoted};
@@ -179,15 +179,12 @@ pub fn nested(section: &Directive, route: &mut Section, account: &mut Account) -
     rules(section, route, account) || refuses
 }
 
-/// What is said of lines that may refuse requests.
-pub const REFUSED_UNTIL: &str = "all of these requests are refused until you do this: ";
-
 /// Reports rules that count for the paths of a section only; returns whether one of them refuses requests.
 pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) -> bool {
     const RULES: [&str; 3] = ["RewriteRule", "RewriteCond", "RedirectMatch"];
     let mut refuses = false;
     for inner in section.inside().iter().filter(|inner| RULES.iter().any(|name| is(inner, name))) {
-        let is_shut = rewrite::is_refusal(inner);
+        let is_shut = is_refusal(inner);
         let warning = if is_shut { REFUSED_UNTIL } else { "" };
         account.problem(
             inner,

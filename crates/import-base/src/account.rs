@@ -13,6 +13,7 @@ pub struct Account {
     translated: BTreeSet<(Place, String)>,
     unneeded: BTreeSet<(Place, String)>,
     problems: Vec<Problem>,
+    without_effect: BTreeSet<(Place, String)>,
 }
 
 impl Account {
@@ -40,6 +41,28 @@ impl Account {
             self.problems.push(problem);
         }
         section.note(format!("NOT TRANSLATED: {directive}\n  {advice}"));
+    }
+
+    /// Records a directive that could not be translated, and that has no effect now.
+    pub fn without_effect(&mut self, directive: &Directive, section: &mut Section, advice: &str) {
+        self.without_effect.insert((directive.place.clone(), directive.text()));
+        self.problem(directive, section, advice);
+    }
+
+    /// Takes over the problems that another account has, too.
+    pub fn take_problems(&mut self, other: Account) {
+        for problem in other.problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// Whether a directive with an effect could not be translated.
+    pub fn is_problem(&self, directive: &Directive) -> bool {
+        let text = directive.text();
+        let has_effect = !self.without_effect.contains(&(directive.place.clone(), text.clone()));
+        has_effect && self.problems.iter().any(|one| one.place == directive.place && one.directive == text)
     }
 
     /// The result, with its text.

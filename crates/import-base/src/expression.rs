@@ -193,6 +193,16 @@ pub fn slash_before_group(expression: &str, target: &str) -> Option<(String, Str
     is_moved.then(|| (format!("{}/({}", &expression[..begin], &group[2..]), target))
 }
 
+/// The literal path that each path which an expression matches begins with.
+pub fn literal_beginning(expression: &str) -> Option<&str> {
+    let rest = expression.strip_prefix('^').filter(|_| alternatives(expression).len() == 1)?;
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"/_-".contains(c)).unwrap_or(rest.len());
+    // What follows may make the last character optional.
+    let optional = rest[end..].starts_with(['?', '*', '{', '+']);
+    let begin = &rest[..end.saturating_sub(usize::from(optional))];
+    begin.starts_with('/').then_some(begin)
+}
+
 /// A path within the parameters of a target; `None`: it has characters that must be percent-encoded there.
 pub fn literal_of_target(path: &str) -> Option<String> {
     let stays = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);

@@ -105,6 +105,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "http2",
             "http3",
             "ssl_early_data",
+            "ssl_verify_depth",
         ],
     ),
     (
@@ -168,7 +169,12 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
             "OCSP responses are not stapled"
         }
-        "limit_except" => "what it forbids is allowed until a route with 'methods' before this one",
+        "limit_except" => "all requests are refused until you write a route with 'methods' before this one",
+        "auth_jwt" => "all requests are refused until you write 'jwt' (docs/access.md)",
+        name if name.starts_with("auth_") || name.starts_with("access_by_lua") => {
+            "all requests of its place are refused until you write 'basic_authentication' or another rule \
+             (docs/access.md)"
+        }
         "if" | "set" => "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)",
         "ssi" | "ssi_types" => "see 'includes' of a site or route (docs/includes.md)",
         "proxy_cookie_flags" => "the application sets the flags of its cookies",

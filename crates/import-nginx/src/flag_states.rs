@@ -9,7 +9,7 @@ pub fn flags_at(server: &Directive, language: &Language<'_>, at: Option<&Directi
     let mut flags = Flags::default();
     let names = names(server);
     for directive in server.inside() {
-        if at.is_some_and(|at| std::ptr::eq(at, directive)) {
+        if at.is_some_and(|at| at == directive) {
             break;
         }
         if directive.name == "set" && names.contains(&directive.argument(0)) {

@@ -10,8 +10,9 @@ use super::keys::{body_limit, error_pages, headers, intercepts, is_file_name};
 use super::language::Language;
 use super::log::own_logs;
 use super::matching::Match;
-use super::missing_files::{FILES_FIRST, missing_files, replaced, takes_all};
+use super::missing_files::{FILES_FIRST, is_kept, missing_files, replaced, takes_all};
 use super::parameters::{only_script, parameters};
+use super::refused::{self, REFUSED_UNTIL};
 use super::replaced_path::{PathReplacement, with_variables, written};
 use super::rewriting::{condition, rewriting};
 use super::scope::{Scope, refuses_all};
@@ -27,33 +28,100 @@ use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
 /// The routes of a location: those of its `rewrite` and `return`, and the route that answers.
 pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
+    let mut routes = of_other_methods(how, location, site, account);
+    routes.extend(routes_of_all(how, location, site, account));
+    routes.extend(beside_alias(how, location));
+    let shut = refused::refused_until(location.inside(), Some(how), account);
+    // The signature of a link is checked by a key.
+    let asks_for_link = location.inside().iter().find(|one| delivery::is_of_signed_link(one));
+    let has_link = |route: &Section| route.has("signed_link");
+    let shut = shut.or_else(|| {
+        let line = asks_for_link.filter(|_| !routes.iter().any(has_link))?;
+        refused::route(&[line], Some(how))
+    });
+    shut.into_iter().chain(routes).collect()
+}
+
+/// The routes for the methods to which a `limit_except` of a location applies: its rules for clients replace
+/// those of the location.
+fn of_other_methods(
+    how: &Match,
+    location: &Directive,
+    site: &Site<'_>,
+    account: &mut Account,
+) -> Vec<Section> {
+    let mut routes = Vec::new();
+    let limits = location.inside().iter().filter(|one| one.name == "limit_except" && !is_method_gate(one));
+    for limit in limits.filter(|one| one.inside().iter().all(|inner| is_of_clients(&inner.name))) {
+        // nginx does not apply its conditions and rewrites to these methods.
+        let others = ["limit_except", "location", "if", "set", "rewrite", "return", "break"];
+        let kept = location.inside().iter().filter(|one| !others.contains(&one.name.as_str()));
+        let mut block: Vec<Directive> = limit.inside().to_vec();
+        let has = |name: &str| match name {
+            "allow" | "deny" => {
+                limit.inside().iter().any(|one| matches!(one.name.as_str(), "allow" | "deny"))
+            }
+            name => limit.inside().iter().any(|one| one.name == name),
+        };
+        block.extend(kept.filter(|one| !has(&one.name)).cloned());
+        let whole = Directive { block: Some(block), ..location.clone() };
+        let condition = of_methods_except(limit);
+        for mut route in self::routes(how, &whole, site, account) {
+            account.translated(limit, &mut route);
+            route.notes_first();
+            route.and_when(&condition);
+            routes.push(route);
+        }
+    }
+    routes
+}
+
+/// The route for paths that begin like a location with `alias`, but are not below it: nginx looks for them
+/// beside the directory.
+fn beside_alias(how: &Match, location: &Directive) -> Option<Section> {
+    let Some(Match::Prefix { .. }) = with_alias(how, location) else { return None };
+    let mut route = Section::new("[[site.route]]");
+    route.note(format!("{location} is for these paths, too, and they are not below its directory."));
+    how.keys(&mut route).ok()?;
+    route.key("respond", "{ status = 404 }");
+    Some(route)
+}
+
+fn routes_of_all(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
     let mut routes: Vec<Section> = behind_script(how, location, site).into_iter().collect();
+    routes.extend(without_path_behind(how, location, site));
     let mut route = Section::new("[[site.route]]");
     let of_alias = with_alias(how, location);
     routes.extend(bare_directory(how, of_alias.as_ref(), location));
     let how = of_alias.as_ref().unwrap_or(how);
     account.translated(location, &mut route);
-    for condition in location.inside().iter().filter(|inner| missing_files(inner).is_some()) {
+    let is_of_files =
+        |one: &&Directive| missing_files(one).is_some() && !is_kept(one, how, location.inside());
+    for condition in location.inside().iter().filter(is_of_files) {
         account.translated(condition, &mut route);
         condition.inside().iter().for_each(|inner| account.translated(inner, &mut route));
     }
     let with_files =
-        replaced(location.inside()).map(|block| Directive { block: Some(block), ..location.clone() });
+        replaced(how, location.inside()).map(|block| Directive { block: Some(block), ..location.clone() });
     let location = with_files.as_ref().unwrap_or(location);
+    let whole = location;
+    let without_sets = without_variables(location, site, &mut route, account);
+    let location = without_sets.as_ref().unwrap_or(location);
     let is_question = forward_auth::is_question(location, site);
     let without_body = is_question.then(|| forward_auth::without_body(location, &mut route, account));
     let location = without_body.as_ref().unwrap_or(location);
     if let Err(advice) = how.keys(&mut route) {
         return vec![untranslated(how, location, &advice, route, account)];
     }
+    // nginx does not apply conditions and rewrites to the methods that these refuse.
+    for directive in location.inside().iter().filter(|directive| is_method_gate(directive)) {
+        routes.extend(method_gate(directive, how, account));
+    }
     for directive in location.inside().iter().filter(|directive| is_answering_if(directive)) {
-        let mut answer = condition(directive, Some(how), site, &mut route, account);
+        let mut answer = condition(directive, Some(how), Some(whole), site, &mut route, account);
         let stays = directive.inside().iter().any(|one| one.name == "rewrite" && one.argument(2) == "break");
         answer.iter_mut().filter(|_| stays).for_each(|answer| with_rules(location, site, answer));
         routes.extend(answer);
-    }
-    for directive in location.inside().iter().filter(|directive| is_method_gate(directive)) {
-        routes.extend(method_gate(directive, how, account));
     }
     routes.extend(conditions_of_named(how, location, site, &mut route, account));
     if let Some(internal) = location.inside().iter().find(|directive| directive.name == "internal") {
@@ -115,6 +183,60 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     routes.extend(without_other_scripts(how, site, &route));
     routes.push(route);
     routes
+}
+
+/// A location without the lines that set variables of conditions, which are noted; `None`: it has none.
+fn without_variables(
+    location: &Directive,
+    site: &Site<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) -> Option<Directive> {
+    if !location.inside().iter().any(|one| matches!(one.name.as_str(), "set" | "if")) {
+        return None;
+    }
+    let flags = site.language_in(Some(location), None).flags;
+    let (sets, others): (Vec<&Directive>, Vec<&Directive>) =
+        location.inside().iter().partition(|one| flags.sets_only(one));
+    for line in &sets {
+        account.translated(line, route);
+        line.inside().iter().for_each(|set| account.translated(set, route));
+    }
+    let block = Some(others.into_iter().cloned().collect());
+    (!sets.is_empty()).then(|| Directive { block, ..location.clone() })
+}
+
+/// The route that refuses paths behind the names of scripts other than `.php`: nginx splits a path only where
+/// `fastcgi_split_path_info` does, and php-fpm by itself only behind `.php`.
+fn without_path_behind(how: &Match, location: &Directive, site: &Site<'_>) -> Option<Section> {
+    let is_script = how.is_of_scripts() && how.expression().is_some();
+    let scope = site.scope.within(location.inside());
+    scope.one("fastcgi_pass").filter(|_| is_script)?;
+    let (text, any_case) = how.expression()?;
+    let takes = |path: &str| {
+        expression::whole_path(text, any_case).is_ok_and(|whole| expression::matches(&whole, path))
+    };
+    let split = location.inside().iter().find(|one| one.name == "fastcgi_split_path_info");
+    let splits = |path: &str| {
+        split
+            .and_then(|split| expression::whole_path(split.argument(0), false).ok())
+            .is_some_and(|whole| expression::matches(&whole, path))
+    };
+    let endings: Vec<String> = how
+        .endings()
+        .into_iter()
+        .filter(|ending| !ending.eq_ignore_ascii_case(".php"))
+        .filter(|ending| takes(&format!("/a{ending}/x")) && !splits(&format!("/a{ending}/x")))
+        .collect();
+    if endings.is_empty() {
+        return None;
+    }
+    let mut route = Section::new("[[site.route]]");
+    route.note(format!("{location} does not split the paths of these scripts."));
+    how.keys(&mut route).ok()?;
+    route.and_when(&format!("$path =~ '{}/'", any_of(&endings)));
+    route.key("respond", "{ status = 404 }");
+    Some(route)
 }
 
 /// Whether a `rewrite` ends what a location does, so that a `return` behind it is for the other paths.
@@ -187,7 +309,7 @@ fn conditions_of_named(
         let refuses = |one: &Directive| one.name == "return" && one.argument(0).starts_with('4');
         match directive.inside().iter().any(refuses) {
             true => {
-                let refused = condition(directive, Some(how), site, route, account);
+                let refused = condition(directive, Some(how), named, site, route, account);
                 routes.extend(refused.map(|mut refused| {
                     refused.note_first("What this location refuses without a file is refused with one, too.");
                     refused
@@ -360,15 +482,20 @@ fn untranslated(
         route.key("respond", format!("{{ status = {} }}", refusal(location.inside())));
         return route;
     }
-    if is_shut {
-        account.problem(
-            location,
-            &mut route,
-            &format!("what it forbids is allowed until you do this: {advice}"),
-        );
-    } else {
-        account.problem(location, &mut route, advice);
+    if is_shut || restricts(location.inside()) {
+        account.problem(location, &mut route, &format!("{REFUSED_UNTIL}{advice}"));
+        let text = how.expression().map_or("", |(text, _)| text);
+        let begin = expression::literal_beginning(text).unwrap_or("/");
+        let around = Match::Prefix { path: begin.to_string(), is_first: true };
+        let paths = expression::whole_path(&format!("^{}", expression::literal(begin)), true);
+        match paths {
+            Ok(paths) if !matches!(how, Match::Inside { .. }) => route.key("pattern", toml_string(&paths)),
+            _ => _ = around.keys(&mut route),
+        }
+        route.key("respond", format!("{{ status = {} }}", refusal(location.inside())));
+        return route;
     }
+    account.problem(location, &mut route, advice);
     // A route without its conditions would match all requests: only its comments are written.
     route.with_header("# A location that was not translated:")
 }
@@ -436,20 +563,25 @@ fn is_method_gate(directive: &Directive) -> bool {
         && inside.iter().all(|inner| inner.name == "deny" && inner.argument(0) == "all")
 }
 
-/// `limit_except METHODS { deny all; }`: a route that refuses the other methods.
-fn method_gate(directive: &Directive, how: &Match, account: &mut Account) -> Option<Section> {
+/// The condition for the methods that a `limit_except` does not name; GET includes HEAD.
+fn of_methods_except(directive: &Directive) -> String {
     let mut methods: Vec<String> =
         directive.arguments.iter().map(|method| method.to_ascii_uppercase()).collect();
     if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
         methods.push("HEAD".to_string());
     }
     let list: Vec<String> = methods.iter().map(|method| format!("'{method}'")).collect();
+    format!("not ($method in [{}])", list.join(", "))
+}
+
+/// `limit_except METHODS { deny all; }`: a route that refuses the other methods.
+fn method_gate(directive: &Directive, how: &Match, account: &mut Account) -> Option<Section> {
     let mut route = Section::new("[[site.route]]");
     how.keys(&mut route).ok()?;
     account.translated(directive, &mut route);
     directive.inside().iter().for_each(|inner| account.translated(inner, &mut route));
     route.notes_first();
-    route.and_when(&format!("not ($method in [{}])", list.join(", ")));
+    route.and_when(&of_methods_except(directive));
     route.key("respond", "{ status = 403 }");
     Some(route)
 }
@@ -499,6 +631,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
                 account.unneeded(directive, route, "'signed_link' answers with 403, and 410 after the time");
             }
             "limit_except" if is_method_gate(directive) => {}
+            "limit_except" if directive.inside().iter().all(|inner| is_of_clients(&inner.name)) => {}
             _ => common(directive, route, account),
         }
     }

@@ -41,7 +41,7 @@ const NAMES: [(&str, &str); 27] = [
     ("ssl_cipher", "tls_cipher"),
     ("ssl_server_name", "tls_server_name"),
     ("ssl_client_s_dn", "tls_subject"),
-    ("ssl_client_verify", "tls_verified"),
+    ("ssl_client_verify", "map{client-certificate}"),
     ("status", "status"),
     ("body_bytes_sent", "body_bytes"),
     ("upstream_cache_status", "cache"),

@@ -61,6 +61,7 @@ mod named_groups;
 mod parameters;
 mod reader;
 mod referers;
+mod refused;
 mod replaced_path;
 mod rewriting;
 mod scope;

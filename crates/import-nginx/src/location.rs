@@ -17,8 +17,9 @@ use super::handler;
 use super::keys::{body_limit, error_pages, headers, intercepts, is_file_name};
 use super::log::own_logs;
 use super::matching::{Match, is_everything};
-use super::missing_files::{has_answer, missing_files};
+use super::missing_files::{self, has_answer, missing_files};
 use super::named_groups;
+use super::refused;
 use super::rewriting::{condition, rewriting};
 use super::scope::{inherited, refuses_all};
 use super::site::Site;
@@ -60,7 +61,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
                 directive.inside().iter().for_each(|set| account.translated(set, section));
             }
             "if" if missing_files(directive).is_some() => missing = Some(directive),
-            "if" => routes.extend(condition(directive, None, site, section, account)),
+            "if" => routes.extend(condition(directive, None, None, site, section, account)),
             _ => {}
         }
     }
@@ -112,8 +113,23 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
         (None, None) if site.php().is_some() => routes.push(handler::php_route(site)),
         (None, None) => {}
     }
-    routes.into_iter().for_each(|route| section.push(route));
+    let mut shut = refused::refused_until(site.scope.innermost(), None, account);
+    shut = shut.or_else(|| refused::refused_until(site.around(), None, account));
+    shut = shut.or_else(|| refused::route(&refused::of_other_modules(site.around()), None));
+    shut = shut.or(missing.filter(|missing| passes_missing(missing, &locations)).and_then(|condition| {
+        let advice = "programs answer here for files that are not there: all requests are refused until you \
+                      write what it refuses";
+        account.problem(condition, section, advice);
+        refused::route(&[condition], None)
+    }));
+    shut.into_iter().chain(routes).for_each(|route| section.push(route));
     section.complete_root();
+}
+
+/// Whether a program would answer where a condition of the server refuses what is not a file.
+fn passes_missing(missing: &Directive, locations: &[(Match, Cow<'_, Directive>)]) -> bool {
+    let refuses = missing.inside().iter().any(|inner| inner.name == "return");
+    refuses && locations.iter().any(|(how, location)| missing_files::is_passed(how, location.inside()))
 }
 
 /// The route for the script of the root's index, where the scripts of other directories are refused.
@@ -208,7 +224,15 @@ fn collect<'d>(
 ) {
     for inner in location.inside().iter().filter(|directive| directive.name == "location") {
         let Some(inner_how) = how.inner(inner) else {
-            account.problem(inner, section, "move it out of the location that contains it");
+            let refuses = handler::restricts(inner.inside());
+            let warning = if refuses { refused::REFUSED_UNTIL } else { "" };
+            let advice = format!("{warning}move it out of the location that contains it");
+            account.problem(inner, section, &advice);
+            if refuses {
+                let (name, arguments) = ("deny".to_string(), vec!["all".to_string()]);
+                let block = Some(vec![Directive { name, arguments, block: None, ..inner.clone() }]);
+                locations.push((how.clone(), Cow::Owned(Directive { block, ..inner.clone() })));
+            }
             continue;
         };
         let mut whole = inner.clone();
@@ -294,6 +318,9 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "ssl_certificate"
             | "ssl_certificate_key"
             | "ssl_protocols"
+            | "ssl_verify_client"
+            | "ssl_client_certificate"
+            | "ssl_crl"
             | "return"
             | "rewrite"
             | "if"
@@ -305,7 +332,9 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "access_log"
             | "error_log" => {}
             "set" if constants::is_constant(directive, site.server) => account.translated(directive, section),
-            "set" if flags.sets_only(directive) => account.translated(directive, section),
+            "set" if flags.sets_only(directive) || site.is_of_location(directive) => {
+                account.translated(directive, section)
+            }
             name if delivery::DIRECTIVES.contains(&name) || forward_auth::DIRECTIVES.contains(&name) => {}
             name if access::DIRECTIVES.contains(&name) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),

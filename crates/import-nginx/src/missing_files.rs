@@ -1,5 +1,6 @@
 //! `if (!-f $request_filename) { ... }`: what answers where there is no file, which is `try_files` here.
 
+use super::matching::Match;
 use touchstone_import_base::directive::Directive;
 
 /// The name of a directive that replaces such an `if` around a `proxy_pass`: files have precedence over the
@@ -38,7 +39,8 @@ pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
     let text = condition.arguments.join(" ");
     let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
     let (sign, file) = text.split_once(char::is_whitespace)?;
-    let is_request = matches!(file.trim(), "$request_filename" | "$document_root$uri");
+    let files = ["$request_filename", "$document_root$uri", "$document_root$fastcgi_script_name"];
+    let is_request = files.contains(&file.trim().trim_matches('"'));
     let tried: &[&str] = match sign {
         "!-f" => &["$uri"],
         "!-e" => &["$uri", "$uri/"],
@@ -66,7 +68,7 @@ pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
                 .then(|| vec![new_directive("try_files", tried.chain([target]).collect())])
         }
         // A missing file is answered with 404 anyway.
-        "return" if inner.arguments == ["404"] => Some(Vec::new()),
+        "return" if inner.arguments.len() == 1 && inner.argument(0).starts_with('4') => Some(Vec::new()),
         "proxy_pass" => {
             let files = new_directive(FILES_FIRST, tried.collect());
             Some(vec![files, (*inner).clone()])
@@ -98,13 +100,27 @@ fn has_group(target: &str) -> bool {
     (1..=9).any(|number| target.contains(&format!("${number}")))
 }
 
+/// Whether a program answers in a location for what is not a file: another server, or a program other than
+/// that for scripts.
+pub fn is_passed(how: &Match, block: &[Directive]) -> bool {
+    block.iter().any(|one| match one.name.as_str() {
+        "fastcgi_pass" => !how.is_of_scripts(),
+        name => name.ends_with("_pass"),
+    })
+}
+
+/// Whether an `if` is left as it is in a location, because a program would answer for what it refuses.
+pub fn is_kept(condition: &Directive, how: &Match, block: &[Directive]) -> bool {
+    condition.inside().iter().any(|inner| inner.name == "return") && is_passed(how, block)
+}
+
 /// A block with such conditions replaced; `None`: it has none.
-pub fn replaced(block: &[Directive]) -> Option<Vec<Directive>> {
-    if !block.iter().any(|directive| missing_files(directive).is_some()) {
+pub fn replaced(how: &Match, block: &[Directive]) -> Option<Vec<Directive>> {
+    let replacing = |one: &Directive| missing_files(one).filter(|_| !is_kept(one, how, block));
+    if !block.iter().any(|directive| replacing(directive).is_some()) {
         return None;
     }
-    let replacement =
-        |directive: &Directive| missing_files(directive).unwrap_or_else(|| vec![directive.clone()]);
+    let replacement = |directive: &Directive| replacing(directive).unwrap_or_else(|| vec![directive.clone()]);
     Some(block.iter().flat_map(replacement).collect())
 }
 
@@ -145,6 +161,11 @@ mod tests {
                 "try_files = [\"$path\"]\n[site.route.proxy]",
             ),
             ("location /a/ { if (!-f $request_filename) { return 404; } expires 1h; }", "path = \"/a/\""),
+            (
+                "location ~ \\.php$ { if (!-f $document_root$fastcgi_script_name) { return 404; }\n\
+                 fastcgi_pass 127.0.0.1:9000; }",
+                "[site.route.php]",
+            ),
             (
                 "if (!-e $request_filename) { rewrite . /index.php last; }\n\
                  location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",

@@ -4,6 +4,7 @@ use super::common::common;
 use super::flags;
 use super::keys::headers;
 use super::matching::Match;
+use super::refused::{REFUSED_UNTIL, may_refuse};
 use super::scope::Scope;
 use super::site::Site;
 use super::value;
@@ -143,17 +144,91 @@ fn rewrite(
     }
 }
 
-/// `if (CONDITION) { return ...; }`, or with one `rewrite`; `within` is given for one in a location.
+/// Writes the condition of an `if` to a route; `false`: the `if` becomes no route, and is reported.
+fn condition_keys(
+    directive: &Directive,
+    (location, site): (Option<&Directive>, &Site<'_>),
+    route: &mut Section,
+    section: &mut Section,
+    account: &mut Account,
+) -> bool {
+    let words: Vec<String> =
+        directive.arguments.iter().map(|word| word.trim_matches(['(', ')']).to_string()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    match on_file(&words, site, location) {
+        Some(true) => return true,
+        Some(false) => {
+            let advice = "a file was looked for when the import ran, and this has no effect now: to switch the \
+                          site off later, write a route with 'respond' for all paths";
+            account.without_effect(directive, section, advice);
+            return false;
+        }
+        None => {}
+    }
+    match words.as_slice() {
+        ["$host" | "$http_host", "=", wanted] => {
+            route.entry("request_headers", "Host", toml_string(wanted));
+        }
+        ["$scheme", "=", wanted] if (*wanted == "https") != site.is_secure => {
+            account.unneeded(directive, section, "the site has no such clients");
+            return false;
+        }
+        ["$scheme", "=", _] => {}
+        // `$https` is `on` or empty.
+        ["$https", "=" | "!=", ..] | ["$https"] => {
+            let is_on = matches!(words.as_slice(), ["$https"] | ["$https", "=", "on"] | ["$https", "!="]);
+            if is_on != site.is_secure {
+                account.unneeded(directive, section, "the site has no such clients");
+                return false;
+            }
+        }
+        ["$request_method", "=", wanted] => route.key("methods", toml_strings([wanted])),
+        _ => match site.language_in(location, Some(directive)).condition(directive) {
+            Ok(condition) if condition == flags::NEVER => {
+                account.unneeded(directive, section, "the variable has no such value here");
+                return false;
+            }
+            Ok(condition) => route.and_when(&condition),
+            Err(advice) => {
+                let warning = if may_refuse(directive) { REFUSED_UNTIL } else { "" };
+                account.problem(directive, section, &format!("{warning}{advice}"));
+                return false;
+            }
+        },
+    }
+    true
+}
+
+/// Whether a condition on a fixed file holds while the import runs; `None`: it is another condition.
+fn on_file(words: &[&str], site: &Site<'_>, location: Option<&Directive>) -> Option<bool> {
+    let [sign, file] = words else { return None };
+    let scope = location.map_or_else(|| site.scope.clone(), |location| site.scope.within(location.inside()));
+    let root = scope.one("root").map_or("", |root| root.argument(0)).trim_end_matches('/');
+    let file = file.trim_matches(['"', '\'']);
+    let file = ["$document_root", "${document_root}"]
+        .iter()
+        .find_map(|begin| file.strip_prefix(begin))
+        .map_or_else(|| file.to_string(), |rest| format!("{root}{rest}"));
+    let path = std::path::Path::new(&file);
+    let found = match sign.trim_start_matches('!') {
+        "-f" => path.is_file(),
+        "-d" => path.is_dir(),
+        "-e" | "-x" => path.exists(),
+        _ => return None,
+    };
+    (file.starts_with('/') && !file.contains('$')).then_some(found != sign.starts_with('!'))
+}
+
+/// `if (CONDITION) { return ...; }`, or with one `rewrite`; `within` is given for one in a location, and
+/// `location` is the one that contains it.
 pub fn condition(
     directive: &Directive,
     within: Option<&Match>,
+    location: Option<&Directive>,
     site: &Site<'_>,
     section: &mut Section,
     account: &mut Account,
 ) -> Option<Section> {
-    let words: Vec<String> =
-        directive.arguments.iter().map(|word| word.trim_matches(['(', ')']).to_string()).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let is_answer = |one: &&Directive| !matches!(one.name.as_str(), "break" | "add_header");
     let inside: Vec<&Directive> = directive.inside().iter().filter(is_answer).collect();
     let fields = Scope::new(directive.inside());
@@ -170,37 +245,9 @@ pub fn condition(
         return None;
     }
     let mut route = Section::new("[[site.route]]");
-    match words.as_slice() {
-        ["$host" | "$http_host", "=", wanted] => {
-            route.entry("request_headers", "Host", toml_string(wanted));
-        }
-        ["$scheme", "=", wanted] if (*wanted == "https") != site.is_secure => {
-            account.unneeded(directive, section, "the site has no such clients");
-            return None;
-        }
-        ["$scheme", "=", _] => {}
-        // `$https` is `on` or empty.
-        ["$https", "=" | "!=", ..] | ["$https"] => {
-            let is_on = matches!(words.as_slice(), ["$https"] | ["$https", "=", "on"] | ["$https", "!="]);
-            if is_on != site.is_secure {
-                account.unneeded(directive, section, "the site has no such clients");
-                return None;
-            }
-        }
-        ["$request_method", "=", wanted] => route.key("methods", toml_strings([wanted])),
-        _ => match site.language_at(Some(directive)).condition(directive) {
-            Ok(condition) if condition == flags::NEVER => {
-                account.unneeded(directive, section, "the variable has no such value here");
-                return None;
-            }
-            Ok(condition) => route.and_when(&condition),
-            Err(advice) => {
-                let refuses = inner.name == "return" && inner.argument(0).starts_with('4');
-                let warning = if refuses { "what it forbids is allowed until you do this: " } else { "" };
-                account.problem(directive, section, &format!("{warning}{advice}"));
-                return None;
-            }
-        },
+    let place = (location, site);
+    if !condition_keys(directive, place, &mut route, section, account) {
+        return None;
     }
     let answered = match inner.name.as_str() {
         "return" => keys_within(within, &mut route).and_then(|()| answer(inner, None, site, &mut route)),

@@ -97,6 +97,11 @@ impl<'d> Scope<'d> {
         self.blocks.last().copied().unwrap_or_default()
     }
 
+    /// The block around the innermost.
+    pub fn around(&self) -> &'d [Directive] {
+        self.blocks.iter().rev().nth(1).copied().unwrap_or_default()
+    }
+
     /// The last of these, which is the one that applies.
     pub fn one(&self, name: &str) -> Option<&'d Directive> {
         self.all(name).pop()

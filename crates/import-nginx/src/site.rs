@@ -2,6 +2,7 @@
 
 use super::address::address;
 use super::flag_states::flags_at;
+use super::flags::Flags;
 use super::language::Language;
 use super::map;
 use super::matching::Match;
@@ -42,6 +43,31 @@ impl<'d> Site<'d> {
         Language { flags, ..language }
     }
 
+    /// The same in a location, whose conditions follow those of the server.
+    pub fn language_in(&self, location: Option<&Directive>, at: Option<&Directive>) -> Language<'d> {
+        let Some(location) = location else { return self.language_at(at) };
+        let language = self.language_at(None);
+        let flags = flags_at(
+            &self.with_lines_of(location),
+            &Language { flags: Flags::default(), ..language.clone() },
+            at,
+        );
+        Language { flags, ..language }
+    }
+
+    /// Whether a `set` of the server is for a variable that conditions of a location also set.
+    pub fn is_of_location(&self, set: &Directive) -> bool {
+        let flags = |location| self.language_in(Some(location), None).flags;
+        self.locations().any(|location| flags(location).sets_only(set))
+    }
+
+    /// The server's conditions and variables, and behind them those of a location.
+    fn with_lines_of(&self, location: &Directive) -> Directive {
+        let is_kept = |one: &&Directive| matches!(one.name.as_str(), "set" | "if");
+        let lines = self.server.inside().iter().chain(location.inside()).filter(is_kept).cloned();
+        Directive { block: Some(lines.collect()), ..self.server.clone() }
+    }
+
     /// The port that all its addresses have; empty: there are several.
     fn port(&self) -> String {
         let mut ports = self
@@ -55,6 +81,11 @@ impl<'d> Site<'d> {
             });
         let first = ports.next().flatten().filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
         first.filter(|first| ports.all(|port| port.as_ref() == Some(first))).unwrap_or_default()
+    }
+
+    /// The lines of the block around the server.
+    pub fn around(&self) -> &'d [Directive] {
+        self.scope.around()
     }
 
     /// Its directory: its own, or that of the location for all paths.

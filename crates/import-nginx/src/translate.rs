@@ -17,6 +17,7 @@ use super::value;
 use touchstone_import_base::Imported;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
+use touchstone_import_base::maps;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
@@ -79,6 +80,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
             }
             // They apply to all servers, and are translated with each.
             name if INHERITED.contains(&name) || is_of_cache(name) => {}
+            "ssl_verify_client" | "ssl_client_certificate" | "ssl_crl" => {}
             _ => common(directive, &mut other, &mut account),
         }
     }
@@ -89,11 +91,14 @@ pub fn translate(directives: &[Directive]) -> Imported {
         }
     }
     other.write(&mut text);
-    map::sections(&scope, &mut account).iter().for_each(|section| section.write(&mut text));
+    let mut of_sites = String::new();
+    map::sections(&scope, &mut account).iter().for_each(|section| section.write(&mut of_sites));
     let servers: Vec<&Directive> = inside.iter().filter(|directive| directive.name == "server").collect();
     for server in &servers {
-        sites(server, &servers, &scope, &mut account).iter().for_each(|site| site.write(&mut text));
+        sites(server, &servers, &scope, &mut account).iter().for_each(|site| site.write(&mut of_sites));
     }
+    maps::named_in(&of_sites).iter().for_each(|map| map.write(&mut text));
+    text.push_str(&of_sites);
     for block in directives.iter().filter(|directive| directive.name == "stream") {
         streams(block, &mut account).iter().for_each(|stream| stream.write(&mut text));
     }
@@ -179,7 +184,9 @@ fn sites(
         let mut section = Section::new("[[site]]");
         // The directives of the second site are counted with the first.
         let mut again = Account::default();
-        let account = if written.is_empty() { &mut *account } else { &mut again };
+        let is_first = written.is_empty();
+        let account_of_all = &mut *account;
+        let account = if is_first { &mut *account_of_all } else { &mut again };
         section.note(server.to_string());
         for listen in &listens {
             match listen {
@@ -207,6 +214,9 @@ fn sites(
         }
         let name = first_name(server);
         location::fill(&Site { server, scope: scope.clone(), is_secure, name }, &mut section, account);
+        if !is_first {
+            account_of_all.take_problems(again);
+        }
         written.push(section);
     }
     written
@@ -284,11 +294,39 @@ fn certificates(scope: &Scope<'_>, listens: &[&Listen<'_>], section: &mut Sectio
             section.key("tls_minimum", toml_string("1.3"));
         }
     }
+    client_certificates(scope, section, account);
     let is_quic = |listen: &&Listen<'_>| listen.directive.arguments.iter().any(|word| word == "quic");
     if listens.iter().any(is_quic) {
         section.key("http3", true);
     }
 }
+
+/// Writes which client certificates are trusted, and whether a client must have one.
+fn client_certificates(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
+    let mode = scope.one("ssl_verify_client");
+    let file = scope.one("ssl_client_certificate");
+    let Some(mode) = mode.filter(|mode| mode.argument(0) != "off") else {
+        for line in mode.into_iter().chain(file) {
+            account.unneeded(line, section, "no client is asked for a certificate");
+        }
+        return;
+    };
+    let Some(file) = file.or(scope.one("ssl_trusted_certificate")) else {
+        return account.problem(mode, section, SHUT);
+    };
+    account.translated(mode, section);
+    account.translated(file, section);
+    section.key("client_authorities", toml_string(file.argument(0)));
+    if mode.argument(0) != "on" {
+        section.key("client_certificate", toml_string("optional"));
+    }
+    if let Some(list) = scope.one("ssl_crl") {
+        account.problem(list, section, SHUT);
+    }
+}
+
+const SHUT: &str = "all clients are refused until you write 'client_authorities' (docs/https.md): only a file \
+                    of authorities is supported, and no list of revoked certificates";
 
 #[cfg(test)]
 mod tests {
