@@ -14,6 +14,8 @@
 //! | `reader` | tokens, blocks, snippets, `import` |
 //! | `address` | the addresses of a site: scheme, name, port |
 //! | `matcher` | the requests that a directive applies to, and the route keys for them |
+//! | `comparison` | comparisons of the parts of a request |
+//! | `cel` | expressions of matchers |
 //! | `condition` | conditions that routes have no key for |
 //! | `context` | what placeholders stand for: values, maps, groups of expressions |
 //! | `forward_auth` | another server that decides which requests are allowed |
@@ -33,6 +35,8 @@
 
 mod address;
 mod answer;
+mod cel;
+mod comparison;
 mod condition;
 mod context;
 mod forward_auth;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::condition::{condition, negated, of_hosts};
+use super::comparison::{networks_of, of_clients, of_hosts};
+use super::condition::{condition, negated};
 use super::context::{Context, NamedMatchers, variable};
 use super::placeholder::plain;
 use touchstone_import_base::directive::Directive;
@@ -76,6 +77,10 @@ impl Matcher {
                     .whens
                     .insert(negated(&Directive { arguments: Vec::new(), ..definition.clone() }, context)?);
                 return Ok(matcher);
+            }
+            // An expression alone is one line, in quotes.
+            Some((name, [])) if name.contains(['(', '{', ' ']) => {
+                matcher.add("expression", std::slice::from_ref(name), context)?;
             }
             Some((name, arguments)) => matcher.add(name, arguments, context)?,
             None => {}
@@ -209,7 +214,14 @@ impl Matcher {
     pub fn and(&self, other: &Matcher) -> Result<Option<Matcher>, String> {
         let mut both = self.clone();
         both.methods.extend(other.methods.iter().cloned());
-        both.only_from.extend(other.only_from.iter().cloned());
+        match (self.only_from.is_empty(), other.only_from.is_empty()) {
+            (true, _) => both.only_from.clone_from(&other.only_from),
+            (false, false) if self.only_from != other.only_from => {
+                // A client must be in a network of each list.
+                both.whens.insert(of_clients(&other.only_from)?);
+            }
+            _ => {}
+        }
         both.not_from.extend(other.not_from.iter().cloned());
         both.whens.extend(other.whens.iter().cloned());
         for (name, value) in &other.fields {
@@ -293,6 +305,12 @@ impl Matcher {
         if !self.hosts.is_empty() {
             whens.insert(of_hosts(&self.hosts)?);
         }
+        if !self.only_from.is_empty() {
+            whens.insert(of_clients(&self.only_from)?);
+        }
+        if !self.not_from.is_empty() {
+            whens.insert(format!("not ({})", of_clients(&self.not_from)?));
+        }
         if !whens.is_empty() {
             let grouped = |when: &String| match whens.len() > 1 && when.contains(" or ") {
                 true => format!("({when})"),
@@ -303,10 +321,6 @@ impl Matcher {
         }
         for (name, value) in &self.fields {
             route.entry("request_headers", name, toml_string(value));
-        }
-        if !self.only_from.is_empty() || !self.not_from.is_empty() {
-            return Err("routes cannot match the client's address: see 'allow' and 'deny' (docs/access.md)"
-                .to_string());
         }
         if self.paths.is_empty() && self.suffixes.is_empty() && self.expression.is_none() {
             route.key("path", toml_string("/"));
@@ -351,18 +365,6 @@ impl Matcher {
         matcher.keys(route)
     }
 }
-
-fn networks_of(arguments: &[String]) -> Vec<String> {
-    let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]
-        .map(String::from);
-    let networks = |argument: &String| match argument.as_str() {
-        "private_ranges" => private.to_vec(),
-        "forwarded" => Vec::new(),
-        network => vec![network.to_string()],
-    };
-    arguments.iter().flat_map(networks).collect()
-}
-
 /// Whether a path fits a pattern in lower case, in which `*` is any text.
 fn fits(pattern: &str, path: &str) -> bool {
     let lower = path.to_ascii_lowercase();

@@ -108,6 +108,7 @@ impl<'d> Routing<'_, 'd> {
         let mut routes = Vec::new();
         let mut is_answered = false;
         let mut earlier = Vec::new();
+        let outside = std::mem::take(&mut self.shut);
         for step in self.bind_maps(steps(block, self.named, &level.context, as_written), &mut level) {
             // What the steps before it set is known now.
             let step = Step::of(step.directive, self.named, &level.context);
@@ -120,7 +121,8 @@ impl<'d> Routing<'_, 'd> {
                     continue;
                 }
                 Err(advice) => {
-                    self.problem(step.directive, &with_warning(&step, &advice));
+                    self.problem(step.directive, &with_warning(step.directive, &advice));
+                    self.shut.extend(Some(step.directive).filter(|one| forbids(one)));
                     continue;
                 }
             };
@@ -156,7 +158,8 @@ impl<'d> Routing<'_, 'd> {
             };
             routes.extend(self.with_changes(None, &outer, &level, &empty));
         }
-        routes
+        let shut = std::mem::replace(&mut self.shut, outside);
+        refused_until(&shut, &level.outer).into_iter().chain(routes).collect()
     }
 
     /// The changes that a step makes; `None`: the step answers the request.
@@ -278,7 +281,8 @@ impl<'d> Routing<'_, 'd> {
                 let variants = match variants::of(step, inner, level) {
                     Ok(variants) => variants,
                     Err(advice) => {
-                        self.problem(directive, &advice);
+                        self.problem(directive, &with_warning(directive, &advice));
+                        self.shut.extend(Some(directive).filter(|one| forbids(one)));
                         return Vec::new();
                     }
                 };
@@ -343,7 +347,8 @@ impl<'d> Routing<'_, 'd> {
                 Err(advice) => {
                     let reported_directive = directive.or(changes.first().map(|change| change.directive));
                     if let Some(directive) = reported_directive {
-                        self.problem(directive, &advice);
+                        self.problem(directive, &with_warning(directive, &advice));
+                        self.shut.extend(Some(directive).filter(|one| forbids(one)));
                     }
                 }
             }
@@ -380,9 +385,11 @@ impl<'d> Routing<'_, 'd> {
         level: &Level<'d>,
     ) -> Vec<(Vec<&'m Matcher>, Matcher)> {
         let mut all: Vec<(Vec<&'m Matcher>, Matcher)> = vec![(Vec::new(), matcher.clone())];
+        let is_full = |all: &[(Vec<&'m Matcher>, Matcher)]| all.len() >= MOST_COMBINATIONS;
+        let mut lost = Vec::new();
         for group in groups {
             let of_group = || level.changes.iter().filter(|change| change.matcher == **group);
-            let is_full = all.len() >= MOST_COMBINATIONS;
+            let is_full = is_full(&all);
             let mut found = Vec::new();
             for (chosen, both) in &all {
                 match both.and(group) {
@@ -394,6 +401,7 @@ impl<'d> Routing<'_, 'd> {
                                 "too many directives with matchers apply to one answer: for requests of \
                                  several matchers only one of them counts; write fewer matchers",
                             );
+                            lost.push(directive);
                         }
                     }
                     Ok(Some(both)) => {
@@ -402,13 +410,15 @@ impl<'d> Routing<'_, 'd> {
                     }
                     Err(advice) => {
                         for directive in of_group().map(|change| change.directive).collect::<Vec<_>>() {
-                            self.problem(directive, &advice);
+                            self.problem(directive, &with_warning(directive, &advice));
+                            lost.push(directive);
                         }
                     }
                 }
             }
             all.extend(found);
         }
+        self.shut.extend(lost.into_iter().filter(|directive| forbids(directive)));
         all.sort_by_key(|(chosen, _)| std::cmp::Reverse(chosen.len()));
         all
     }
@@ -516,14 +526,43 @@ fn is_gate(step: &Step<'_>, matcher: &Matcher) -> bool {
     by_address && step.arguments.iter().all(|argument| argument.parse::<u16>().map_or(true, |s| s >= 400))
 }
 
-fn with_warning(step: &Step<'_>, advice: &str) -> String {
-    let forbids =
-        matches!(step.directive.name.as_str(), "basicauth" | "basic_auth" | "abort" | "forward_auth")
-            || step.arguments.iter().any(|argument| argument.starts_with('4') && argument.len() == 3);
-    match forbids {
-        true => format!("what it forbids is allowed until you do this: {advice}"),
+fn with_warning(directive: &Directive, advice: &str) -> String {
+    match forbids(directive) {
+        true => format!("all requests of its block are refused until you do this: {advice}"),
         false => advice.to_string(),
     }
+}
+
+/// Whether a directive, or one in its block, refuses requests or admits only some clients.
+fn forbids(directive: &Directive) -> bool {
+    let is_error = |argument: &String| {
+        argument.len() == 3
+            && argument.starts_with(['4', '5'])
+            && argument.bytes().all(|b| b.is_ascii_digit())
+    };
+    match directive.name.as_str() {
+        "basicauth" | "basic_auth" | "abort" | "forward_auth" | "error" => true,
+        "respond" => directive.arguments.iter().any(is_error),
+        "handle" | "handle_path" | "route" => directive.inside().iter().any(forbids),
+        _ => false,
+    }
+}
+
+/// The route that refuses all requests of a block because of these directives, which were not translated.
+fn refused_until(lines: &[&Directive], outer: &Matcher) -> Option<Section> {
+    if lines.is_empty() {
+        return None;
+    }
+    let mut route = Section::new("[[site.route]]");
+    lines.iter().for_each(|line| route.note(line.to_string()));
+    route.note("This was not translated: all of these requests are refused until you write what it does,");
+    route.note("and remove this route.");
+    if outer.keys_of_guard(Guard::Refusal, &mut route).is_err() {
+        route = route.without_keys().with_header("[[site.route]]");
+        route.key("path", toml_string("/"));
+    }
+    route.key("respond", "{ status = 403 }");
+    Some(route)
 }
 
 fn advice_for(name: &str) -> &'static str {

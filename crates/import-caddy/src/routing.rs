@@ -100,6 +100,8 @@ pub struct Routing<'a, 'd> {
     pub handled: BTreeSet<Place>,
     /// The site has origins or scripts, which may ignore the case of a path.
     pub has_programs: bool,
+    /// Directives of the block that refuse requests and were not translated.
+    pub shut: Vec<&'d Directive>,
     /// The notes about directives that were reported, each once.
     pub reported_notes: BTreeSet<(Place, String, String)>,
 }

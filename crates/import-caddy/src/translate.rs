@@ -12,6 +12,7 @@ use super::steps::{is_step, named};
 use touchstone_import_base::Imported;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
+use touchstone_import_base::maps;
 use touchstone_import_base::output::Section;
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
@@ -83,8 +84,11 @@ pub fn translate(directives: &[Directive]) -> Imported {
             section.write(&mut text);
         }
     }
-    tables.borrow().write(&mut text);
-    sites.iter().for_each(|site| site.write(&mut text));
+    let mut of_sites = String::new();
+    tables.borrow().write(&mut of_sites);
+    sites.iter().for_each(|site| site.write(&mut of_sites));
+    maps::named_in(&of_sites).iter().for_each(|map| map.write(&mut text));
+    text.push_str(&of_sites);
     redirects(&redirected, options.ports, &mut text);
     account.into_imported(text)
 }
@@ -263,6 +267,7 @@ fn site(
         handled: BTreeSet::new(),
         has_programs: has_programs(block),
         reported_notes: BTreeSet::new(),
+        shut: Vec::new(),
     };
     let outer = match addresses[0].path.as_str() {
         "" => Matcher::default(),
@@ -317,6 +322,50 @@ fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
     }
 }
 
+/// `client_auth`: which client certificates are trusted, and whether a client must have one.
+fn client_certificates(line: &Directive, section: &mut Section, account: &mut Account) {
+    let inside = line.inside();
+    let mut files: Vec<&str> = Vec::new();
+    let mut others = Vec::new();
+    let mut mode = "";
+    for one in inside {
+        match (one.name.as_str(), one.argument(0)) {
+            ("mode", word) => mode = word,
+            ("trusted_ca_cert_file", _) => files.extend(one.arguments.iter().map(String::as_str)),
+            ("trust_pool", "file") => {
+                files.extend(one.arguments.iter().skip(1).map(String::as_str));
+                let named = one.inside().iter().filter(|inner| inner.name == "pem_file");
+                files.extend(named.flat_map(|inner| inner.arguments.iter().map(String::as_str)));
+            }
+            _ => others.push(one),
+        }
+    }
+    match (files.as_slice(), others.is_empty(), mode) {
+        ([file], true, _) => {
+            account.translated(line, section);
+            inside.iter().for_each(|one| account.translated(one, section));
+            section.key("client_authorities", toml_string(file));
+            if matches!(mode, "request" | "verify_if_given") {
+                section.key("client_certificate", toml_string("optional"));
+            }
+        }
+        ([], true, "request" | "verify_if_given") => {
+            account.problem(line, section, "no client is asked for a certificate: see 'client_authorities'");
+        }
+        _ => {
+            let advice = "all clients are refused until you write 'client_authorities' (docs/https.md): only \
+                          one file of authorities is supported, and no single certificates";
+            account.problem(line, section, advice);
+            let mut route = Section::new("[[site.route]]");
+            route.note(line.to_string());
+            route.note("This was not translated: all requests are refused until you remove this route.");
+            route.key("path", toml_string("/"));
+            route.key("respond", "{ status = 403 }");
+            section.push(route);
+        }
+    }
+}
+
 fn certificate(
     block: &[Directive],
     addresses: &[&Address],
@@ -340,13 +389,7 @@ fn certificate(
                 ("on_demand", _) => {
                     account.problem(line, section, "see 'certificate_on_demand' (docs/acme.md)");
                 }
-                ("client_auth", _) => {
-                    account.problem(
-                        line,
-                        section,
-                        "see 'client_authorities'; until then all clients are allowed",
-                    );
-                }
+                ("client_auth", _) => client_certificates(line, section, account),
                 _ => account.problem(line, section, "see docs/https.md"),
             }
         }
@@ -542,6 +585,61 @@ mod tests {
         "\trespond /x \"text\" 404",
         "\turi strip_prefix /api",
     ];
+
+    #[test]
+    fn client_certificates_are_asked_for() {
+        for (inside, expected, problems) in [
+            ("trusted_ca_cert_file ca.pem", "client_authorities = \"ca.pem\"\n", 0),
+            ("mode verify_if_given\ntrust_pool file ca.pem", "client_certificate = \"optional\"\n", 0),
+            (
+                "mode require_and_verify\ntrust_pool file {\npem_file ca.pem\n}",
+                "client_authorities = \"ca.pem\"\n",
+                0,
+            ),
+            ("mode require", "path = \"/\"\nrespond = { status = 403 }\n", 1),
+            ("trusted_leaf_cert_file a.pem", "path = \"/\"\nrespond = { status = 403 }\n", 1),
+            ("trust_pool file a.pem b.pem", "path = \"/\"\nrespond = { status = 403 }\n", 1),
+        ] {
+            let text =
+                format!("a.org {{\ntls a.pem a.key {{\nclient_auth {{\n{inside}\n}}\n}}\nrespond ok\n}}");
+            let imported = translate(&parse("Caddyfile", &text).unwrap());
+            assert!(imported.text.contains(expected), "{inside}\n{}", imported.text);
+            assert_eq!(imported.problems.len(), problems, "{inside}");
+        }
+    }
+
+    #[test]
+    fn refusals_without_a_counterpart_refuse_their_block() {
+        let refusing = |site: &str| {
+            let imported = translate(&parse("Caddyfile", &format!(":8080 {{\n{site}\n}}")).unwrap());
+            let lines = imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let text = lines.collect::<Vec<_>>().join("\n");
+            let found = text.split("[[site.route]]\n").skip(1).find(|route| route.contains("status = 403"));
+            (found.unwrap_or_default().trim().to_string(), imported.problems.len())
+        };
+        let all = "path = \"/\"\nrespond = { status = 403 }";
+        for (site, expected, problems) in [
+            ("@x expression {path}.size() > 3\nrespond @x 403\nfile_server", all, 1),
+            ("@x expression {path}.size() > 3\nbasic_auth @x {\na b\n}\nfile_server", all, 1),
+            ("@x expression {path}.size() > 3\nhandle @x {\nabort\n}\nfile_server", all, 1),
+            ("@x `{path}.size() > 3`\nrespond @x 403\nfile_server", all, 1),
+            ("@x `path('/a/*')`\nrespond @x 403\nfile_server", "when = \"$path =~ '(?i)", 0),
+            ("@x expression {path}.size() > 3\nrespond @x 200\nfile_server", "", 1),
+            (
+                "@x expression path('/a/*') && !remote_ip('10.0.0.0/8')\nrespond @x 403\nfile_server",
+                "when = \"$path =~ '(?i)^(?:/a/(?s:.*))$' and not",
+                0,
+            ),
+        ] {
+            let (route, told) = refusing(site);
+            assert_eq!(told, problems, "{site}");
+            assert!(route.starts_with(expected) || route.contains(expected), "{site}: {route}");
+            assert_eq!(route.is_empty(), expected.is_empty(), "{site}: {route}");
+        }
+        let (route, _) =
+            refusing("handle /in/* {\n@x expression {path}.size() > 3\nrespond @x 403\n}\nfile_server");
+        assert!(route.starts_with("path = \"/in/\"") || route.contains("/in/"), "{route}");
+    }
 
     #[test]
     fn a_route_allows_no_client_that_one_of_several_gates_refuses() {

@@ -7,6 +7,7 @@ use super::scope::Scope;
 use super::value;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
+use touchstone_import_base::networks::{FirstMatch, first_match};
 use touchstone_import_base::output::{EVERY_CLIENT, Section};
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
@@ -224,15 +225,25 @@ fn fill(
 
 /// Which clients are admitted, and how many.
 fn clients(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
-    for name in ["allow", "deny"] {
-        let lines = scope.all(name);
-        lines.iter().for_each(|line| account.translated(line, section));
-        let networks: Vec<&str> =
-            lines.iter().map(|line| line.argument(0)).filter(|network| *network != "all").collect();
+    let lines = scope.clients();
+    lines.iter().for_each(|line| account.translated(line, section));
+    let rules = lines.iter().map(|line| (line.argument(0), line.name == "allow"));
+    let FirstMatch { mut allow, mut deny, others } = first_match(rules);
+    let every_client = || EVERY_CLIENT.map(str::to_string);
+    match others {
+        Some(false) if allow.is_empty() => deny = every_client().to_vec(),
+        Some(false) => {}
+        Some(true) if deny.is_empty() => allow.clear(),
+        _ if !allow.is_empty() && !deny.is_empty() => allow.extend(every_client()),
+        _ => {}
+    }
+    if let Some(mode) = scope.one("ssl_verify_client").filter(|mode| mode.argument(0) != "off") {
+        account.problem(mode, section, CERTIFICATES);
+        (allow, deny) = (Vec::new(), every_client().to_vec());
+    }
+    for (key, networks) in [("allow", allow), ("deny", deny)] {
         if !networks.is_empty() {
-            section.key(name, toml_strings(networks));
-        } else if name == "deny" && !lines.is_empty() && scope.all("allow").is_empty() {
-            section.key("deny", toml_strings(EVERY_CLIENT));
+            section.key(key, toml_strings(networks));
         }
     }
     if let Some(limit) = scope.one("limit_conn") {
@@ -254,6 +265,9 @@ fn clients(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
         }
     }
 }
+
+const CERTIFICATES: &str = "client certificates are not asked for where TLS ends here: all clients are refused \
+                            until you remove 'deny', or pass TLS on to an origin that asks for them";
 
 /// Times, sizes, the PROXY header and the log.
 fn limits(is_udp: bool, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
@@ -599,9 +613,7 @@ fn other(directive: &Directive, section: &mut Section, account: &mut Account) {
     }
     let advice = match directive.name.as_str() {
         "proxy_upload_rate" | "proxy_download_rate" => "streams have no limit of their rate",
-        "ssl_client_certificate" | "ssl_verify_client" => {
-            "client certificates are not asked for where TLS ends here; until then all clients are allowed"
-        }
+        "ssl_client_certificate" | "ssl_verify_client" | "ssl_crl" => CERTIFICATES,
         "include" => "the file is missing; import again on the machine that has it",
         "error_log" => "see [error_log] (docs/logs.md)",
         "proxy_bind" => "connections to origins leave from the address that the kernel chooses",
@@ -614,6 +626,30 @@ fn other(directive: &Directive, section: &mut Section, account: &mut Account) {
 mod tests {
     use crate::{parse, translate};
     use proptest::prelude::*;
+
+    #[test]
+    fn clients_of_streams() {
+        let all = "[\"0.0.0.0/0\", \"::/0\"]";
+        for (rules, expected) in [
+            ("allow 10.0.0.0/8; deny all;", "allow = [\"10.0.0.0/8\"]".to_string()),
+            ("deny all; allow 10.0.0.1;", format!("deny = {all}")),
+            ("deny 10.0.0.0/8; allow 10.1.0.0/16; allow all;", "deny = [\"10.0.0.0/8\"]".to_string()),
+            ("deny 10.0.0.0/8; allow 10.1.0.0/16; deny all;", format!("deny = {all}")),
+            (
+                "ssl_verify_client on; ssl_client_certificate /c; allow 10.0.0.1; deny all;",
+                format!("deny = {all}"),
+            ),
+            ("ssl_verify_client off;", String::new()),
+            ("allow all;", String::new()),
+        ] {
+            let (lines, _) = keys(&format!(
+                "stream {{ server {{ listen 127.0.0.1:99; proxy_pass 127.0.0.1:98; {rules} }} }}"
+            ));
+            let found: Vec<&String> =
+                lines.iter().filter(|line| line.starts_with("allow") || line.starts_with("deny")).collect();
+            assert_eq!(found, expected.lines().collect::<Vec<_>>(), "{rules}");
+        }
+    }
 
     fn keys(text: &str) -> (Vec<String>, Vec<String>) {
         let imported = translate(&parse("nginx.conf", text).unwrap());

@@ -32,6 +32,7 @@ mod import_fronts;
 mod import_nginx;
 mod import_protections;
 mod import_published;
+mod import_refusals;
 mod import_servers;
 mod killing;
 mod login;
