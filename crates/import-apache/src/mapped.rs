@@ -1,8 +1,8 @@
 //! Paths that Apache maps to files by expressions, by the host, or by users: `AliasMatch`, `UserDir`,
 //! `VirtualDocumentRoot`.
 //!
-//! An expression for all paths below a directory becomes an `Alias`. All others have their paths refused: here
-//! they would be those of the document root or of an application.
+//! An expression for all paths below a directory becomes an `Alias`. The paths of all others are refused:
+//! here they would be those of the document root or of an application.
 
 use super::area::is;
 use super::host::Host;

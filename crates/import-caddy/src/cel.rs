@@ -1,5 +1,5 @@
-//! Expressions of CEL in matchers, such as `path('/admin/*') && !remote_ip('10.0.0.0/8')`, as conditions of this
-//! server's language.
+//! Expressions of CEL in matchers, such as `path('/admin/*') && !remote_ip('10.0.0.0/8')`, as conditions of
+//! this server's language.
 
 use super::comparison::{
     compared, field_name, list, networks_of, of_clients, of_field, of_hosts, of_methods, of_query, operand,
@@ -24,8 +24,8 @@ pub fn condition(text: &str, context: &Context) -> Result<String, String> {
     }
 }
 
-/// The condition of an expression that is written as several words, without their quotes: a word that is neither an operator nor a
-/// placeholder is a text.
+/// The condition of an expression that is written as several words, without their quotes: a word that is
+/// neither an operator nor a placeholder is a text.
 ///
 /// # Errors
 /// The part that has no counterpart.
@@ -265,7 +265,8 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// The expression for a path in which `*` at the beginning or end is any text, and otherwise a part of a name.
+/// The expression for a path in which `*` at the beginning or end is any text, and otherwise a part of a
+/// name.
 fn of_path(path: &str) -> String {
     let inner = path.trim_start_matches('*').trim_end_matches('*');
     let begin = if path.starts_with('*') { "(?s:.*)" } else { "" };

@@ -158,8 +158,8 @@ fn condition_keys(
     match on_file(&words, site, location) {
         Some(true) => return true,
         Some(false) => {
-            let advice = "a file was looked for when the import ran, and this has no effect now: to switch the \
-                          site off later, write a route with 'respond' for all paths";
+            let advice = "a file was looked for when the import ran, and this has no effect now: to switch \
+                          the site off later, write a route with 'respond' for all paths";
             account.without_effect(directive, section, advice);
             return false;
         }

@@ -266,8 +266,8 @@ fn clients(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     }
 }
 
-const CERTIFICATES: &str = "client certificates are not asked for where TLS ends here: all clients are refused \
-                            until you remove 'deny', or pass TLS on to an origin that asks for them";
+const CERTIFICATES: &str = "client certificates are not asked for where TLS ends here: all clients are \
+                            refused until you remove 'deny', or pass TLS on to an origin that asks for them";
 
 /// Times, sizes, the PROXY header and the log.
 fn limits(is_udp: bool, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {

@@ -325,8 +325,8 @@ fn client_certificates(scope: &Scope<'_>, section: &mut Section, account: &mut A
     }
 }
 
-const SHUT: &str = "all clients are refused until you write 'client_authorities' (docs/https.md): only a file \
-                    of authorities is supported, and no list of revoked certificates";
+const SHUT: &str = "all clients are refused until you write 'client_authorities' (docs/https.md): only a \
+                    file of authorities is supported, and no list of revoked certificates";
 
 #[cfg(test)]
 mod tests {

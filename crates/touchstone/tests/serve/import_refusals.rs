@@ -76,7 +76,8 @@ fn methods_variables_and_aliases_in_nginx() {
          location /limited/ {{ limit_except POST {{ auth_basic x; auth_basic_user_file {users}; }}\n\
              proxy_pass http://{origin}; }}\n\
          location /flags/ {{ set $b 0; if ($http_cookie ~ a=b) {{ set $b A; }}\n\
-             if ($args ~ x) {{ set $b \"${{b}}B\"; }} if ($b = A) {{ return 403; }} proxy_pass http://{origin}; }}\n\
+             if ($args ~ x) {{ set $b \"${{b}}B\"; }} if ($b = A) {{ return 403; }}\n\
+             proxy_pass http://{origin}; }}\n\
          location /file/ {{ if (-f $request_filename) {{ return 403; }} return 403; }}\n\
          location / {{ proxy_pass http://{origin}; }}",
         root = tree.root().display(),
