@@ -570,7 +570,7 @@ fn a_directory_with_a_htaccess_and_unknown_lines_of_apache() {
     let private = text.split("path = \"/private/\"").nth(1).unwrap_or_default();
     assert!(private.lines().take(3).any(|line| line == "respond = { status = 403 }"), "{text}");
     let place = format!("{}:3: not translated", tree.file(".htaccess").display());
-    assert!(said.contains(&place) && said.contains("what it forbids is allowed"), "{said}");
+    assert!(said.contains(&place) && said.contains("all of these requests are refused"), "{said}");
     let empty = tree.file("img");
     let output = run(["import", "apache", empty.to_str().unwrap()]);
     assert!(format!("{output:?}").contains("neither a configuration"), "{output:?}");
