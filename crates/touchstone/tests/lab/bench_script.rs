@@ -1,7 +1,6 @@
 //! `scripts/bench.py`, the program of `make bench`: what it makes of the results of `touchstone bench`.
 
-use crate::support::skipped;
-use std::os::unix::fs::PermissionsExt;
+use crate::support::{skipped, write_program};
 use std::path::Path;
 use std::process::Command;
 
@@ -45,9 +44,7 @@ fn proxies_are_compared_without_their_origin_and_the_others_left_out() {
     }
     let place = tempfile::tempdir().expect("a directory");
     for name in ["touchstone", "haproxy"] {
-        let path = place.path().join(name);
-        std::fs::write(&path, PROGRAM).expect("a program");
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("executable");
+        write_program(&place.path().join(name), PROGRAM);
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bench.py");
     let bench = |arguments: &[&str]| {

@@ -7,13 +7,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
     AnswerTo, Client, Response, Server, Tree, bytes_of, curl, error_lines, run, skipped, wait_until,
+    write_program,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -26,17 +26,8 @@ fn program(tree: &Tree, name: &str, script: &str) -> PathBuf {
 }
 
 fn executable(tree: &Tree, name: &str, text: &str) -> PathBuf {
-    let path = tree.write(name, "");
-    // Another process writes it: a child that another thread forks at the same time would hold the program
-    // open for writing until its exec, and the kernel does not start such a program ("Text file busy").
-    let mut writer = Command::new("sh")
-        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    assert!(writer.wait().unwrap().success(), "{}", path.display());
+    let path = tree.file(name);
+    write_program(&path, text);
     path
 }
 

@@ -4,11 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::support::{Client, Response, Server, Tree, run, skipped, wait_until};
+use crate::support::{Client, Response, Server, Tree, run, skipped, wait_until, write_program};
 
 /// An address of the test files and its location.
 const BRITISH: &str = "81.2.69.160";
@@ -104,11 +103,9 @@ fn rules_admit_countries_and_systems() {
 fn programs_are_told_and_clients_cannot_say_it() {
     let Some(data) = test_data() else { return };
     let tree = tree_with(&data);
-    fs::create_dir(tree.beside("cgi")).unwrap();
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n[%s] [%s]' \
                 \"$HTTP_X_GEOIP_COUNTRY\" \"$HTTP_X_GEOIP_ASN\"\n";
-    fs::write(tree.beside("cgi/where"), text).unwrap();
-    fs::set_permissions(tree.beside("cgi/where"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&tree.beside("cgi/where"), text);
     let server = Server::configured(
         tree.around(),
         &format!(

@@ -4,12 +4,11 @@
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::support::{ALPHABET, Client, Server, Tree, bytes_of, wait_until};
+use crate::support::{ALPHABET, Client, Server, Tree, bytes_of, wait_until, write_program};
 
 /// Far longer than any limit here takes to act.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,12 +45,9 @@ const LONG_TXT: &[u8] = b"\x82\x86\x04\x09/long.txt\x01\x01a";
 fn with_limits(limits: &str) -> (Tree, Server) {
     let tree = Tree::standard();
     tree.write("long.txt", bytes_of(100_000));
-    fs::create_dir(tree.beside("cgi")).expect("a directory");
     for (name, text) in [("count", "wc -c"), ("late", "sleep 5; wc -c")] {
-        let script = tree.beside("cgi").join(name);
         let text = format!("#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n{text}\n");
-        fs::write(&script, text).expect("a script");
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it can be run");
+        write_program(&tree.beside("cgi").join(name), text);
     }
     let text = format!(
         "{}[[site.route]]\npath = \"/cgi/\"\ncgi = {{ directory = \"cgi\" }}\n",

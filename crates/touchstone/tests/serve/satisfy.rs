@@ -5,13 +5,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::import_nginx::alike;
 use super::import_servers::{PASSWORD, like_apache, open_to_all};
-use crate::support::{Client, Origin, Response, Server, Tree, read_head, run};
+use crate::support::{Client, Origin, Response, Server, Tree, read_head, run, write_program};
 
 /// The user of [`tree`], with the right password.
 const KNOWN: &str = "Authorization: Basic Ym9iOnNlY3JldA==\r\n";
@@ -217,11 +216,9 @@ fn an_authority_is_not_asked_about_admitted_addresses() {
             }
         }
     });
-    fs::create_dir(tree.beside("cgi")).unwrap();
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n[%s] [%s]' \"$REMOTE_USER\" \
                 \"$HTTP_REMOTE_USER\"\n";
-    fs::write(tree.beside("cgi/who"), text).unwrap();
-    fs::set_permissions(tree.beside("cgi/who"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&tree.beside("cgi/who"), text);
     let route = |path: &str, network: &str| {
         format!(
             "[[site.route]]\npath = \"{path}\"\nsatisfy = \"any\"\nallow = [\"{network}\"]\n\

@@ -5,13 +5,13 @@
 use std::cell::Cell;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{
     AnswerTo, Client, Origin, Server, Tree, binary, parse_http_date, skipped, unix_now, wait_until,
+    write_program,
 };
 
 /// Far longer than anything takes on a busy machine.
@@ -132,8 +132,8 @@ fn an_origin_swallows_connections() {
 fn no_more_processes_can_be_started() {
     let Some(group) = Group::with("pids", ("pids.max", "pids.max"), "max") else { return };
     let tree = Tree::standard();
-    let program = tree.write("cgi-bin/hello", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nhello'\n");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is made executable");
+    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nhello'\n";
+    write_program(&tree.file("cgi-bin/hello"), program);
     let sections = "[server]\ncores = 1\n";
     let route = "[[site.route]]\npath = \"/cgi-bin/\"\ncgi = {}\n";
     let configuration = tree.beside("touchstone.toml");

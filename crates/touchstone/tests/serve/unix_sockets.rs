@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::support::{
     ALPHABET, Client, Origin, Response, Server, Tree, curl, error_lines, read_head, run, wait_until,
+    write_program,
 };
 
 /// Far longer than any of this takes.
@@ -329,11 +330,9 @@ fn a_stream_and_programs_behind_a_socket() {
     });
     let to = origin.address;
     let cgi: PathBuf = tree.beside("cgi-bin");
-    fs::create_dir_all(&cgi).expect("it is made");
     let program =
         "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s' \"$REMOTE_ADDR\" \"$SERVER_PORT\"\n";
-    fs::write(cgi.join("who"), program).expect("it is written");
-    fs::set_permissions(cgi.join("who"), fs::Permissions::from_mode(0o755)).expect("its mode is set");
+    write_program(&cgi.join("who"), program);
     let stream = format!(
         "[[stream]]\nname = \"passed\"\nlisten = [\"unix:stream.sock\"]\nto = \"{to}\"\n\
          proxy_protocol = \"v1\"\nallow = [\"unix:\"]\naccess_log = \"stream.log\"\nsocket_mode = \"0600\"\n"

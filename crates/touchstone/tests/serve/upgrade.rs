@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::support::{
     ALPHABET, Client, Load, Server, Tree, binary, bytes_of, error_lines, free_port, run, under_load,
-    wait_until,
+    wait_until, write_program,
 };
 use rustix::process::{Pid, Signal};
 
@@ -215,8 +215,7 @@ fn a_new_process_that_cannot_start_changes_nothing() {
     let mut server = start(&tree, &good);
     let first = server.serving_pid();
     let script = tree.beside("late.sh");
-    fs::write(&script, "#!/bin/sh\nexec sleep 600\n").expect("a program");
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it can be run");
+    write_program(&script, "#!/bin/sh\nexec sleep 600\n");
     let script = script.to_str().expect("the path is text").to_string();
     let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let busy = busy.local_addr().expect("it is bound");

@@ -28,7 +28,7 @@ pub(crate) use server::{
 };
 pub(crate) use sshd::Sshd;
 pub(crate) use tools::{
-    Bound, bound_by_permissions, curl, processes_with, raise_open_files, skipped, wait_until,
+    Bound, bound_by_permissions, curl, processes_with, raise_open_files, skipped, wait_until, write_program,
 };
 pub(crate) use tree::{ALPHABET, FIXED_TIME, FIXED_TIME_TEXT, SECOND, Tree, bytes_of, numbers};
 

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -25,6 +26,20 @@ pub(crate) fn curl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Op
         }
         Err(error) => panic!("curl: {error}"),
     }
+}
+
+/// Writes a program, and the directories on the way to it. Another process writes it: a child that another
+/// thread forks at the same time would hold the program open for writing until its exec, and the kernel does
+/// not start such a program ("Text file busy").
+pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
+    let mut writer = Command::new("sh")
+        .args(["-c", "mkdir -p \"${0%/*}\" && cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the shell starts");
+    writer.stdin.take().expect("a pipe").write_all(text.as_ref()).expect("the shell reads");
+    assert!(writer.wait().expect("the shell ends").success(), "{}", path.display());
 }
 
 /// Waits until the condition holds; fails the test when it does not within `most`.

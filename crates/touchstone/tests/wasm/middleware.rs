@@ -1,13 +1,11 @@
 //! Components in front of a file, a program and another server. `middleware.wasm` is built from
 //! `programs/wasm/middleware.c`; the variable MODE determines its action.
 
-use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::{behaviours, text};
-use crate::support::{AnswerTo, Origin, Server, Tree, read_head};
+use crate::support::{AnswerTo, Origin, Server, Tree, read_head, write_program};
 
 /// A route with components before it, in this order.
 fn route(tree: &Tree, path: &str, modes: &[&str], keys: &str) -> String {
@@ -62,11 +60,8 @@ fn two_stand_before_a_file() {
 fn two_stand_before_a_program() {
     let tree = Tree::empty();
     let programs = tree.beside("cgi-bin");
-    fs::create_dir(&programs).unwrap();
-    let program = programs.join("user");
-    fs::write(&program, "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s\\n' \"$HTTP_X_USER\"\n")
-        .unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s\\n' \"$HTTP_X_USER\"\n";
+    write_program(&programs.join("user"), program);
     let keys = format!("cgi = {{ directory = {programs:?} }}");
     let routes = route(&tree, "/cgi-bin/", &["auth", "tag"], &keys);
     let server = Server::configured(tree.around(), &(tree.configuration("") + &routes));

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::accelerator::origin::{Origin, answer};
 use crate::accelerator::{FRESH, get, text};
-use crate::support::{Server, Tree, curl, free_port, run, wait_until};
+use crate::support::{Server, Tree, curl, free_port, run, wait_until, write_program};
 
 /// An origin whose answers are tagged with the segments of their path, and state how often they were
 /// requested.
@@ -107,17 +107,14 @@ fn over_http_only_who_shows_the_token_purges() {
 #[test]
 fn programs_that_say_nothing_are_cached_where_the_route_says_so() {
     let tree = Tree::standard();
-    let script = tree.write("cgi-bin/count", "");
     let count = tree.beside("count");
-    fs::write(
-        &script,
+    write_program(
+        &tree.file("cgi-bin/count"),
         format!(
             "#!/bin/sh\necho x >> {0}\nprintf 'Content-Type: text/plain\\n\\n'\nwc -l < {0}\n",
             count.display()
         ),
-    )
-    .unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    );
     let routes = "[[site.route]]\npath = \"/cgi-bin/\"\ncgi = {}\ncache = { default_freshness = \"10m\" }\n";
     let log = "[server]\ncores = 1\n[access_log]\npath = \"stdout\"\nformat = \"$cache $status\"\n";
     let mut server = Server::configured(tree.around(), &format!("{}{routes}", tree.configuration(log)));

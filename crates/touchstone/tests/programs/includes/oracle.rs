@@ -9,7 +9,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::oracle_pages::{APACHE_PAGES, LEGACY_PAGES, NGINX_CONDITIONS, NGINX_PAGES, NGINX_REQUEST_PAGES};
-use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
+use crate::support::{Client, Server, Tree, free_port, skipped, wait_until, write_program};
 
 /// 2001-09-09 01:46:40 UTC.
 const MODIFIED: Duration = Duration::from_secs(1_000_000_000);
@@ -169,8 +169,7 @@ fn programs_see_what_the_page_has_set_as_with_apache() {
     let shown: String = names.iter().chain(&more).map(|name| format!("{name}=$${name} ")).collect();
     let program =
         format!("#!/bin/sh\necho Content-Type: text/plain\necho\necho \"{}\"\n", shown.replace("$$", "$"));
-    let path = tree.write("show.cgi", program);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the program may be executed");
+    write_program(&tree.file("show.cgi"), program);
     let Some(oracle) = apache(&tree, "") else { return };
     let route = "exec = true\n[[site.route]]\nsuffixes = [\".cgi\"]\ncgi = {}\n";
     compare(&tree, PAGES, &oracle, &touchstone(&tree, route));

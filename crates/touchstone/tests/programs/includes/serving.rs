@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{AnswerTo, Server, Tree, bytes_of, curl, wait_until};
+use crate::support::{AnswerTo, Server, Tree, bytes_of, curl, wait_until, write_program};
 
 const ERROR: &str = "[an error occurred while processing this directive]";
 
@@ -305,11 +305,10 @@ fn answers_of_programs_and_origins_are_pages_where_a_route_says_so() {
     let origin = Server::configured(behind.around(), &behind.configuration(""));
     let tree = Tree::empty();
     tree.write("local.html", "local");
-    let program = tree.write(
-        "page.cgi",
+    write_program(
+        &tree.file("page.cgi"),
         "#!/bin/sh\nprintf 'Content-Type: text/html\\n\\n<!--#echo var=\"QUERY_STRING\" -->'",
     );
-    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("it may be executed");
     let to = format!("proxy = {{ to = \"http://{}\" }}\n", origin.address());
     let routes = format!(
         "[[site.route]]\nsuffixes = [\".cgi\"]\ncgi = {{}}\nincludes = {{}}\n\
@@ -460,8 +459,7 @@ fn programs_are_included() {
     let tree = Tree::empty();
     let program =
         "#!/bin/sh\necho Content-Type: text/plain; echo; echo \"$REQUEST_METHOD $QUERY_STRING $HTTP_X\"\n";
-    let path = tree.write("cgi-bin/program", program);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
+    write_program(&tree.file("cgi-bin/program"), program);
     tree.write(
         "page.shtml",
         "<!--#include virtual='/cgi-bin/program?a=b' -->|<!--#fsize virtual='/page.shtml' -->",

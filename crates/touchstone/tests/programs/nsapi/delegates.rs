@@ -1,10 +1,7 @@
 //! Requests that an obj.conf passes to other parts of the server: programs, pages with directives, listings.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-
 use crate::nsapi::{compile_text, text};
-use crate::support::{AnswerTo, Server, Tree};
+use crate::support::{AnswerTo, Server, Tree, write_program};
 
 const OBJ_CONF: &str = "\
 <Object name=default>
@@ -31,8 +28,7 @@ Service fn=send-cgi user=\"$user\" nice=\"$nice\"
 ";
 
 fn program(tree: &Tree, name: &str, text: &str) {
-    let path = tree.write(name, format!("#!/bin/sh\n{text}"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the program may be executed");
+    write_program(&tree.file(name), format!("#!/bin/sh\n{text}"));
 }
 
 fn start(tree: &Tree, more: &str, route: &str, log: &str) -> Server {

@@ -7,12 +7,11 @@ mod observatory;
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
 use crate::http3::client::Client;
-use crate::support::{Origin, Server, Tree, curl, read_head, run};
+use crate::support::{Origin, Server, Tree, curl, read_head, run, write_program};
 
 const ORIGIN: &str = "https://www.example.org";
 
@@ -22,12 +21,9 @@ type Lines = Vec<String>;
 /// A site with TLS and these keys, before a program at `/cgi/who`, an origin at `/app/` with a cache before
 /// it, and the same origin without a cache at `/direct/`.
 fn site(tree: &Tree, origin: &Origin, keys: &str) -> Server {
-    fs::create_dir_all(tree.beside("cgi")).unwrap();
-    let program = tree.beside("cgi/who");
     let text = "#!/bin/sh\nprintf 'Content-Type: text/html\\n\\n<script nonce=\"%s\"></script>' \
                 \"$HTTP_X_CSP_NONCE\"\n";
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&tree.beside("cgi/who"), text);
     tree.write("page.shtml", "<!--#echo var=\"HTTP_X_CSP_NONCE\" -->");
     let address = origin.address;
     let text = format!(

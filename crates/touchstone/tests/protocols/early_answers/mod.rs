@@ -8,11 +8,9 @@ mod http1;
 mod http2;
 mod http3;
 
-use std::fs::Permissions;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Origin, Tree, free_port, read_head};
+use crate::support::{Origin, Tree, free_port, read_head, write_program};
 
 /// A request whose answer needs no body.
 pub(crate) struct Unread {
@@ -56,11 +54,8 @@ impl Unread {
 
 /// The configuration for [`UNREAD`]; `site` is added to its site. The origin must live as long as the server.
 pub(crate) fn configuration(tree: &Tree, site: &str) -> (String, Origin) {
-    let script = tree.beside("cgi").join("deaf");
-    std::fs::create_dir(tree.beside("cgi")).expect("a directory");
-    std::fs::write(&script, "#!/bin/sh\nexec <&-\nprintf 'Content-Type: text/plain\\n\\ndone'\n")
-        .and_then(|()| std::fs::set_permissions(&script, Permissions::from_mode(0o755)))
-        .expect("a script");
+    let script = "#!/bin/sh\nexec <&-\nprintf 'Content-Type: text/plain\\n\\ndone'\n";
+    write_program(&tree.beside("cgi").join("deaf"), script);
     let users = tree.beside("users.htpasswd");
     std::fs::write(&users, "ann:$2y$05$C1fHPrLJ7SJZ0YwZ8OuBeeKq0bmZTo5yTqU2BLhGQzq7ChYb9Rk5S\n")
         .expect("a file");

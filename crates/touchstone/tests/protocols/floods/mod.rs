@@ -16,13 +16,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{Server, Tree, bytes_of, free_port, wait_until};
+use crate::support::{Server, Tree, bytes_of, free_port, wait_until, write_program};
 use cost::{Cost, measure};
 
 const START: &str = "<!-- floods:start -->";
@@ -72,10 +71,8 @@ fn attacks() -> Vec<Attack> {
 fn server(tree: &Tree) -> Server {
     tree.write("page.html", bytes_of(6_250));
     tree.write("large.bin", bytes_of(8 << 20));
-    fs::create_dir(tree.beside("cgi")).expect("a directory");
-    let script = tree.beside("cgi").join("count");
-    fs::write(&script, "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nwc -c\n").expect("a script");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let script = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nwc -c\n";
+    write_program(&tree.beside("cgi").join("count"), script);
     let route = "[[site.route]]\npath = \"/cgi/\"\ncgi = { directory = \"cgi\" }\n";
     let text = format!(
         "[server]\ncores = 1\n\

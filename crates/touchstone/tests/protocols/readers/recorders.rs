@@ -3,13 +3,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::support::{Tree, skipped};
+use crate::support::{Tree, skipped, write_program};
 
 /// A request as a program has read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,8 +121,7 @@ impl Recorder {
              printf 'Content-Type: text/plain\\n\\n%s' \"$REQUEST_URI\"\n",
             record.display()
         );
-        let file = tree.write("p", program);
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&tree.file("p"), program);
         Recorder { name: "CGI", way: "cgi = {}".to_string(), requests: Records::File(record) }
     }
 

@@ -8,11 +8,10 @@ mod oauth2_proxy;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::support::{self, Client, Origin, Response, Server, Tree, read_head, run};
+use crate::support::{self, Client, Origin, Response, Server, Tree, read_head, run, write_program};
 
 /// An authority that answers as `decide` returns for the head of a question, and keeps the heads.
 struct Authority {
@@ -65,11 +64,9 @@ fn ask(client: &mut Client, path: &str, fields: &str) -> Response {
 
 /// A program that prints the information about the user that it gets.
 fn program(tree: &Tree) {
-    fs::create_dir(tree.beside("cgi")).unwrap();
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s %s' \
                 \"$REMOTE_USER\" \"$HTTP_REMOTE_USER\" \"$HTTP_REMOTE_GROUPS\"\n";
-    fs::write(tree.beside("cgi/who"), text).unwrap();
-    fs::set_permissions(tree.beside("cgi/who"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&tree.beside("cgi/who"), text);
 }
 
 const CGI: &str = "[[site.route]]\npath = \"/cgi/\"\ncgi = { directory = \"cgi\" }\n";

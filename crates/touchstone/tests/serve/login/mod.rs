@@ -16,7 +16,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{self, Origin, Server, Tree, curl, read_head, run, wait_until};
+use crate::support::{self, Origin, Server, Tree, curl, read_head, run, wait_until, write_program};
 use browser::{Browser, CALLBACK, PAGE, SIGN_IN};
 use provider::{Provider, SECRET};
 
@@ -28,11 +28,9 @@ fn start(tree: &Tree, before: &str, keys: &str) -> Server {
 
 /// A program that prints the information about the user that it gets.
 fn program(tree: &Tree) -> &'static str {
-    fs::create_dir(tree.beside("cgi")).unwrap();
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s|%s|%s|%s' \
                 \"$REMOTE_USER\" \"$HTTP_X_USER\" \"$HTTP_X_GROUPS\" \"$HTTP_COOKIE\"\n";
-    fs::write(tree.beside("cgi/who"), text).unwrap();
-    fs::set_permissions(tree.beside("cgi/who"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&tree.beside("cgi/who"), text);
     "[[site.route]]\npath = \"/cgi/\"\ncgi = { directory = \"cgi\" }\n"
 }
 

@@ -7,11 +7,12 @@ mod collector;
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{Client, Origin, Server, Tree, error_lines, free_port, read_head, run, wait_until};
+use crate::support::{
+    Client, Origin, Server, Tree, error_lines, free_port, read_head, run, wait_until, write_program,
+};
 use collector::{Collector, Receiver, Span};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -159,11 +160,8 @@ fn programs_and_caches_are_spans_by_grpc() {
     let tree = Tree::standard();
     let Some(collector) = Collector::start(&tree) else { return };
     let (origin, heads) = keeping_origin("200 OK");
-    fs::create_dir(tree.file("cgi-bin")).expect("a directory");
-    let program = tree.file("cgi-bin/trace");
-    fs::write(&program, "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$HTTP_TRACEPARENT\"\n")
-        .expect("a file");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
+    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$HTTP_TRACEPARENT\"\n";
+    write_program(&tree.file("cgi-bin/trace"), program);
     let telemetry = format!(
         "endpoint = 'http://127.0.0.1:{}'\nprotocol = 'grpc'\ncompression = 'gzip'\nsample = 1\n\
          query = true\nservice_name = 'shop'\nresource = {{ zone = 'north' }}\nmetrics = '1s'",

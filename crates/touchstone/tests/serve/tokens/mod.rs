@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{self, Client, Origin, Response, Server, Tree, read_head, wait_until};
+use crate::support::{self, Client, Origin, Response, Server, Tree, read_head, wait_until, write_program};
 use issuer::{Issuer, now_s};
 
 fn ask(client: &mut Client, path: &str, token: &str, more: &str) -> Response {
@@ -71,12 +71,9 @@ fn claims_reach_programs_and_origins_and_cannot_be_forged() {
     });
     let tree = Tree::standard();
     fs::write(tree.beside("keys.json"), issuer.key_set()).unwrap();
-    fs::create_dir(tree.beside("cgi")).unwrap();
-    let program = tree.beside("cgi/who");
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s %s' \
                 \"$AUTH_TYPE\" \"$REMOTE_USER\" \"$HTTP_X_USER\"\n";
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&tree.beside("cgi/who"), text);
     let server = Server::configured(
         tree.around(),
         &format!(
