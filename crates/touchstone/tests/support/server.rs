@@ -132,6 +132,14 @@ impl Server {
             .collect()
     }
 
+    /// The same when it has announced this many: each has a line of its own, and the first may be there
+    /// before the others.
+    pub(crate) fn addresses(&self, count: usize) -> Vec<SocketAddr> {
+        let announced = || self.announced_addresses();
+        wait_until(&format!("{count} addresses are announced"), PATIENCE, || announced().len() >= count);
+        announced()
+    }
+
     /// A new connection to it.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address())

@@ -113,7 +113,7 @@ fn endpoint_with(transport: TransportConfig) -> Endpoint {
 }
 
 fn address(server: &Server) -> SocketAddr {
-    server.announced_addresses()[1]
+    server.addresses(2)[1]
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -84,9 +84,7 @@ fn server(tree: &Tree) -> Server {
         tree.root(),
         free_port()
     );
-    let server = Server::configured(tree.around(), &text);
-    wait_until("both sites are announced", PATIENCE, || server.announced_addresses().len() > 1);
-    server
+    Server::configured(tree.around(), &text)
 }
 
 /// A connection that waits long enough for any limit.

@@ -141,7 +141,7 @@ pub(super) fn client(protocol: &[u8]) -> ClientConfig {
 }
 
 fn connect(server: &Server) -> TcpStream {
-    super::connect(server.announced_addresses()[1])
+    super::connect(server.addresses(2)[1])
 }
 
 fn broken_handshakes(server: &Server) -> Bytes {
@@ -273,7 +273,7 @@ fn has_ended(process: u32) -> bool {
 }
 
 fn renegotiation(server: &Server) -> Bytes {
-    let address = server.announced_addresses()[1].to_string();
+    let address = server.addresses(2)[1].to_string();
     let child = Command::new("openssl")
         .args(["s_client", "-tls1_2", "-connect", &address])
         .stdin(Stdio::piped())
