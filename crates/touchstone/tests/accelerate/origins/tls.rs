@@ -59,8 +59,10 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     let tree = Tree::standard();
     let authority = files.authority.display();
     let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{authority}\"\n");
+    // Far longer than it takes on a busy machine.
+    let patience = "connect_timeout = \"50s\"\nhandshake_timeout = \"50s\"";
     for version in ["1.1", "2", "auto", "3"] {
-        let keys = format!("to = \"https://localhost:{port}\"\nversion = \"{version}\"\n");
+        let keys = format!("to = \"https://localhost:{port}\"\nversion = \"{version}\"\n{patience}\n");
         let server = proxy(&tree, &keys, &trusting);
         for _ in 0..3 {
             assert_eq!(text(&server, "/app/short.txt"), "short", "{version}");
@@ -73,7 +75,7 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     }
     for version in ["1.1", "3"] {
         // The certificate is for another name.
-        let keys = format!("to = \"https://127.0.0.1:{port}\"\nversion = \"{version}\"\n");
+        let keys = format!("to = \"https://127.0.0.1:{port}\"\nversion = \"{version}\"\n{patience}\n");
         let server = proxy(&tree, &keys, &trusting);
         assert_eq!(server.get("/app/short.txt").status, 502);
         server.wait_for_error_line("why", |line| line.contains("no TLS"));

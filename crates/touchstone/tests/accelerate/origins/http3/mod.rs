@@ -257,7 +257,7 @@ fn where_udp_does_not_pass_another_origin_answers() {
     let origin = Http3Origin::start();
     let other = format!(", \"https://{}\"", origin.address);
     // Longer than the other one's handshake takes on a busy machine.
-    let server = proxy(&tree, &keys(&other, "2s"), INSECURE);
+    let server = proxy(&tree, &keys(&other, "5s"), INSECURE);
     for _ in 0..6 {
         assert_eq!(post(&server, "/app/"), 200);
     }
@@ -282,8 +282,8 @@ fn an_origin_that_begins_to_answer_is_found_by_its_checks() {
     let hole = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let origin = Http3Origin::start();
     let keys = format!(
-        "to = [\"https://{}\", \"https://{}\"]\nversion = \"3\"\nconnect_timeout = \"3s\"\n\
-         check = {{ path = \"/app/\", interval = \"100ms\", timeout = \"3s\", fall = 1 }}\n",
+        "to = [\"https://{}\", \"https://{}\"]\nversion = \"3\"\nconnect_timeout = \"10s\"\n\
+         check = {{ path = \"/app/\", interval = \"100ms\", timeout = \"10s\", fall = 1 }}\n",
         hole.local_addr().unwrap(),
         origin.address
     );

@@ -84,9 +84,10 @@ impl Http3Origin {
         Http3Origin { address, connections, counts, gate, endpoint: hears.recv().unwrap() }
     }
 
-    /// The keys of a route to it; any certificate is good.
+    /// The keys of a route to it; any certificate is good. A handshake may take seconds while this origin
+    /// sends megabytes.
     pub(super) fn keys(&self, more: &str) -> String {
-        format!("to = \"https://{}\"\nversion = \"3\"\n{more}", self.address)
+        format!("to = \"https://{}\"\nversion = \"3\"\nconnect_timeout = \"50s\"\n{more}", self.address)
     }
 
     pub(super) fn connections(&self) -> usize {
