@@ -17,7 +17,7 @@ pub(crate) fn skipped(why: &str) {
 
 /// Runs curl, quietly and with a time limit; `None`, with a visible message, where it is not installed.
 pub(crate) fn curl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Output> {
-    let fixed = ["--silent", "--show-error", "--max-time", "90", "--noproxy", "*"];
+    let fixed = ["--silent", "--show-error", "--max-time", "180", "--noproxy", "*"];
     match Command::new("curl").args(fixed).args(arguments).output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -31,7 +31,7 @@ use crate::support::{AnswerTo, Client, Response, Server, Tree, curl, skipped, wa
 use websocket::WebSocket;
 
 /// How long an application may take to start on a busy machine.
-const START: Duration = Duration::from_secs(90);
+const START: Duration = Duration::from_secs(180);
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -2,7 +2,7 @@
 //! version of HTTP, whatever makes them (RFC 9112 section 9.3, RFC 9113 section 8.1, RFC 9114 section 4.1).
 //!
 //! No test here has a time limit of its own: the server's limit for bodies is ten minutes, and a client waits
-//! a minute for its answer.
+//! three minutes for its answer.
 
 mod http1;
 mod http2;
