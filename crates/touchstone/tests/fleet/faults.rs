@@ -20,6 +20,9 @@ const BACK_IN_TIME_S: f64 = 1.5;
 /// much longer.
 const MACHINE: Duration = Duration::from_secs(10);
 
+/// The length of a mix that runs to its end: on a busy machine it takes many seconds until it is seen to run.
+const SEEN: &str = "40s";
+
 /// What a test measured of a fault whose verdict was right.
 #[derive(Default)]
 struct Seen {
@@ -91,7 +94,7 @@ fn killed_agent(scene: &Scene) -> Seen {
 fn an_exploratory_run_goes_on_without_a_killed_agent() {
     let Some(mut scene) = Scene::new() else { return };
     let ended = until_together(|| {
-        let bench = scene.bench("20s", &["--exploratory"]);
+        let bench = scene.bench(SEEN, &["--exploratory"]);
         scene.fleet.signal_agent("load-2", Signal::KILL);
         let ended = bench.wait();
         scene.fleet.wait_for_agent("load-2");
@@ -142,7 +145,7 @@ fn killed_broker(scene: &Scene) -> Seen {
         let heard = AGENTS.map(|name| scene.fleet.agent_text(name).len());
         let ended = until_together(|| {
             answered = scene.target.answered();
-            let bench = scene.bench("16s", &[]);
+            let bench = scene.bench(SEEN, &[]);
             kill_process(scene.fleet.broker_process(), Signal::KILL).expect("it is killed");
             bench.wait()
         });
