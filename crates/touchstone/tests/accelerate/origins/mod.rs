@@ -18,8 +18,13 @@ mod told;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::LazyLock;
 
-use crate::support::{Origin, Server, Tree, read_head};
+use crate::support::{Origin, Server, Tree, bytes_of, read_head};
+
+/// The body of `/app/long` of the origins of HTTP/2 and HTTP/3. It is made once: an origin that makes it for
+/// each of many requests answers no packet meanwhile.
+static LONG_BODY: LazyLock<Vec<u8>> = LazyLock::new(|| bytes_of(3 << 20));
 
 /// A server whose route `/app/` has a `proxy` with these keys; `more` are further sections.
 fn proxy(tree: &Tree, keys: &str, more: &str) -> Server {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::Request;
 
 use super::http2::{runtime, send};
-use super::{proxy, text};
+use super::{LONG_BODY, proxy, text};
 use crate::support::{AnswerTo, Client, Response, Server, Tree, bytes_of, free_port, run, wait_until};
 use origin::Http3Origin;
 
@@ -68,7 +68,7 @@ fn requests_share_a_connection() {
     // All read at the same time: the server ends the connection of a client that does not read.
     thread::scope(|scope| {
         for client in &mut clients {
-            scope.spawn(|| assert!(client.answer().body == bytes_of(3 << 20)));
+            scope.spawn(|| assert!(client.answer().body == *LONG_BODY));
         }
     });
     let cores = thread::available_parallelism().map_or(1, usize::from);

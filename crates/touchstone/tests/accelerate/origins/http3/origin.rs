@@ -21,7 +21,7 @@ use touchstone_http::h3::request_stream::trailers;
 use touchstone_http::h3::{ErrorCode, Received, RequestStream, SectionLimits, qpack, settings};
 
 use super::hostile;
-use crate::support::bytes_of;
+use crate::origins::LONG_BODY;
 
 /// An origin of HTTP/3.
 pub(super) struct Http3Origin {
@@ -325,7 +325,7 @@ async fn serve(shared: &Shared, mut send: SendStream, mut request: Request) -> R
         }
         "/app/long" => {
             send.write_all(&head(200, &[])).await.map_err(gone)?;
-            for piece in bytes_of(3 << 20).chunks(10_000) {
+            for piece in LONG_BODY.chunks(10_000) {
                 send.write_all(&data(piece)).await.map_err(gone)?;
             }
             return send.finish().map_err(|error| error.to_string());
