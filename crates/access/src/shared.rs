@@ -43,6 +43,9 @@ pub struct AccessShared {
     /// How far tests have advanced the clock.
     #[cfg(test)]
     ahead_ns: std::sync::atomic::AtomicU64,
+    /// When a test has stopped the clock.
+    #[cfg(test)]
+    stopped_ns: std::sync::OnceLock<u64>,
 }
 
 /// The files with locations of addresses.
@@ -71,6 +74,8 @@ impl AccessShared {
             keys: RandomState::new(),
             #[cfg(test)]
             ahead_ns: Default::default(),
+            #[cfg(test)]
+            stopped_ns: Default::default(),
         })
     }
 
@@ -84,7 +89,8 @@ impl AccessShared {
     pub(super) fn now_ns(&self) -> u64 {
         let elapsed_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         #[cfg(test)]
-        let elapsed_ns = elapsed_ns + self.ahead_ns.load(std::sync::atomic::Ordering::Relaxed);
+        let elapsed_ns = self.stopped_ns.get().unwrap_or(&elapsed_ns)
+            + self.ahead_ns.load(std::sync::atomic::Ordering::Relaxed);
         elapsed_ns.saturating_add(1)
     }
 
@@ -92,6 +98,12 @@ impl AccessShared {
     #[cfg(test)]
     pub(super) fn advance(&self, seconds: u64) {
         self.ahead_ns.fetch_add(seconds * 1_000_000_000, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Stops the clock: from now on only [`AccessShared::advance`] advances it.
+    #[cfg(test)]
+    pub(super) fn stop_clock(&self) {
+        self.stopped_ns.get_or_init(|| self.now_ns());
     }
 
     /// The file with this path, read once for all rules that name it.
