@@ -110,6 +110,8 @@ fn behind_a_long_rest_the_connection_ends() {
     let (_tree, server, _origin) = server();
     let mut longer = head("POST", "/alphabet.txt", "Transfer-Encoding: chunked\r\n");
     longer.push_str("200000\r\n");
+    // Made before: the server waits two seconds for the next bytes.
+    let more = requests(2 << 20);
     for (what, status, begin) in [
         ("a length", 405, head("POST", "/alphabet.txt", "Content-Length: 20000000\r\n")),
         ("a chunk", 405, longer),
@@ -124,7 +126,7 @@ fn behind_a_long_rest_the_connection_ends() {
         let answer = client.answer();
         assert_eq!((answer.status, answer.says_close()), (status, true), "{what}");
         // The client may send more before it notices; it gets no reset for it.
-        client.send(requests(2 << 20));
+        client.send(&more);
         assert_ends(&mut client, what);
     }
 }
@@ -132,9 +134,11 @@ fn behind_a_long_rest_the_connection_ends() {
 #[test]
 fn a_client_that_sends_all_of_a_long_body_before_it_reads_gets_the_answer() {
     let (_tree, server, _origin) = server();
+    // Made before: the server waits two seconds for the next bytes.
+    let body = requests(5_000_000);
     let mut client = server.connect();
     client.send(head("POST", "/members", "Content-Length: 5000000\r\n"));
-    client.send(requests(5_000_000));
+    client.send(body);
     let answer = client.answer();
     assert_eq!((answer.status, answer.says_close()), (401, true));
     assert_ends(&mut client, "the whole body was sent");
