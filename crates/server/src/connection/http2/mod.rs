@@ -3,7 +3,8 @@
 //! Each turn processes the received bytes, answers every request in them, and writes all frames that the
 //! windows allow with one write. A plain GET of a cached file is answered directly, and its header block is
 //! encoded once a second for all connections of the core
-//! ([`touchstone_exchange::core::encoded_responses`]); all other requests go to the same handlers as in HTTP/1.
+//! ([`touchstone_exchange::core::encoded_responses`]); all other requests go to the same handlers as in
+//! HTTP/1.
 
 mod early_answers;
 mod hits;
