@@ -726,7 +726,9 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("{}"),
             example: "{ 404 = \"/errors/404.html\", 503 = \"/errors/busy.html\" }",
             documentation: "Files that are sent as the body of an error, by its status, 400 to 599. \
-                The status stays the same. If the file cannot be read, the built-in page is sent.",
+                The status stays the same. If the file cannot be read, the built-in page is sent. A request \
+                that is refused before its host is read, such as one with a request line that never ends, \
+                gets the page of the site for all other hosts of the address.",
             kind: Kind::ErrorPages(|site, value| site.error_pages = value),
         },
         Key {

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `make_request` | makes a request with its site from a received head |
 //! | `answer_variables` | the values of variables in the fields of an answer |
+//! | `refusal_page` | the error page for a request that is refused before its rules are known |
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
 //! | `forward_auth` | queries the authority of a site or route |
@@ -33,6 +34,7 @@ mod make_request;
 mod middleware;
 mod own_cookies;
 mod progress;
+mod refusal_page;
 mod send_rate;
 
 use std::net::IpAddr;
@@ -76,6 +78,7 @@ use middleware::Chain;
 pub use core_handlers::{begin_early, handler_of};
 pub use make_request::{Arrival, client_of, make_request, refuse};
 pub use progress::Progress;
+pub use refusal_page::{RefusedRequest, add_refusal_page};
 
 /// An answer, with values for the log.
 pub struct ExchangeAnswer {

@@ -245,7 +245,7 @@ impl Connection {
 
     /// Sends an answer that was ready at once but whose body has not arrived yet.
     pub(super) async fn send_ready(&mut self, ready_answer: ReadyAnswer) -> ConnectionStep {
-        let Some(received) = self.take_head() else { return ConnectionStep::Close };
+        let Some(received) = self.take_head().map(Rc::new) else { return ConnectionStep::Close };
         let ReadyAnswer { answered, progress, started, snapshot } = ready_answer;
         self.complete_request(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }

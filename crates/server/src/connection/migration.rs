@@ -171,7 +171,7 @@ impl Connection {
         if self.listener.generation != core.state.borrow().generation {
             self.listener.apply_config(&core.state.borrow());
         }
-        let Some(received) = self.take_head() else { return ConnectionStep::Close };
+        let Some(received) = self.take_head().map(Rc::new) else { return ConnectionStep::Close };
         let interface =
             snapshot.sites.get(site).and_then(|site| site.rules.as_ref()?.interface_at(route).cloned());
         let Some(interface) = interface else { return ConnectionStep::Close };

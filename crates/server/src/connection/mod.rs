@@ -31,20 +31,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use gathered::GatheredAnswers;
 use http2::Http2;
 use migration::Migration;
 use outcome::{PendingAnswer, ReadyAnswer};
 use own_listener::OwnListener;
 use peer::Peer;
+use request_body::BodyFeed;
 use timing::Timing;
 use touchstone_access::ConnectionPermit;
 use touchstone_admin::connection_info::{OpeningFacts, UnderWayGuard};
 use touchstone_config::ListenAddress;
 use touchstone_files::cache::{ConnectionForm, PreparedResponse};
-use touchstone_handler::answer::{Answer, BodyPart};
+use touchstone_handler::answer::Answer;
 use touchstone_handler::request::Protocol;
-use touchstone_http::request::{RequestError, RequestHead, Version};
+use touchstone_http::request::{KnownField, RequestError, RequestHead, Version};
+use touchstone_http::target::{RequestTarget, parse_target};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
@@ -268,16 +271,30 @@ impl Connection {
     /// Answers a head that could not be read, and ends the connection.
     async fn refuse(&mut self, refusal: Refusal) -> ConnectionStep {
         let started = Instant::now();
-        let answer = Answer::error(refusal.status());
         if let Refusal::Head(error) = refusal {
             self.core.error_log.debug(format_args!("refused a request: {}", error.explanation()));
         }
-        let date = self.core.clock.second();
-        let head = answer.head(&date, ConnectionForm::Close, answer.framing(false, false));
-        let body =
-            answer.body.iter().map(|part| if let BodyPart::Bytes(bytes) = part { bytes } else { &[][..] });
-        let body = body.collect::<Vec<&[u8]>>().concat();
-        let written = self.write(&head, &body).await;
+        let (mut answer, progress) = (Answer::error(refusal.status()), Progress::default());
+        let (snapshot, limits) = {
+            let state = self.core.state.borrow();
+            if self.listener.generation != state.generation {
+                self.listener.apply_config(&state);
+            }
+            (state.snapshot.clone(), state.limits)
+        };
+        // The parts of the head before its fault.
+        let mut head = RequestHead::new();
+        let _ = head.parse(&self.input, &limits);
+        let host = host_in(&head, &self.input).map(Bytes::copy_from_slice);
+        let arrival = self.arrival(&head);
+        answer = Box::pin(self.with_error_page(&snapshot, arrival, (None, host), &progress, answer)).await;
+        let framing = answer.framing(false, false);
+        let mut output = answer.head(&self.core.clock.second(), ConnectionForm::Close, framing);
+        let parts = std::mem::take(&mut answer.body);
+        let written = self.write_answer(&mut output, parts, framing, &mut BodyFeed::none(), false).await;
+        let body_bytes = match written {
+            Ok(bytes) | Err((bytes, _)) => bytes,
+        };
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let input = std::mem::take(&mut self.input);
@@ -288,11 +305,11 @@ impl Connection {
             received: None,
             unread_line: &input[..line_end.min(state.limits.request_line_bytes)],
             table: &table,
-            progress: &Progress::default(),
+            progress: &progress,
             client: None,
             user: None,
             status: answer.status,
-            body_bytes: body.len() as u64,
+            body_bytes,
             started,
         };
         accounting::note(state, request);
@@ -318,6 +335,15 @@ impl Connection {
         if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.claim_timeout_count()) {
             self.core.counts.timed_out(kind);
         }
+    }
+}
+
+/// The host in a head of which not all was read.
+fn host_in<'a>(head: &RequestHead, input: &'a [u8]) -> Option<&'a [u8]> {
+    match parse_target(false, false, head.target.of(input)) {
+        // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
+        Ok(RequestTarget::Absolute { authority, .. }) => Some(authority),
+        _ => head.value(input, KnownField::Host),
     }
 }
 

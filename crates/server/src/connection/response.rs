@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -26,7 +27,7 @@ use super::hits::GATHER_BYTES;
 use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep, ParsedHead, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
-use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
+use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress, RefusedRequest};
 
 /// How many bytes of a file are sent before other connections are served.
 const FILE_TURN_BYTES: usize = 256 * 1024;
@@ -48,7 +49,7 @@ enum BodyWait {
 }
 
 /// An error, and how many bytes of the body were sent before it.
-type WriteFailure = (u64, io::Error);
+pub(super) type WriteFailure = (u64, io::Error);
 
 impl Connection {
     /// Answers any request at the start of the input.
@@ -79,7 +80,7 @@ impl Connection {
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
         let progress = Progress::new(&snapshot, self.peer.address, under_way);
         let answered = match steps::refuse(&self.core.error_log, &snapshot, head, &received.buffer) {
-            Some(answer) => answer.into(),
+            Some(answer) => self.refusal(&snapshot, &received, &progress, answer).await,
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
                 None => return self.note_client_left(&snapshot, &received, &progress, started),
@@ -116,7 +117,7 @@ impl Connection {
     /// Finds the answer; `None`: the client left before.
     async fn find_answer(
         &mut self,
-        snapshot: &std::sync::Arc<Snapshot>,
+        snapshot: &Arc<Snapshot>,
         received: &Rc<ReceivedHead>,
         body: Option<Receiver>,
         feed: &mut BodyFeed,
@@ -127,7 +128,7 @@ impl Connection {
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
         let request = match steps::make_request(snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => request,
-            Err(answer) => return Some(answer.into()),
+            Err(answer) => return Some(self.refusal(snapshot, received, progress, answer).await),
         };
         let form = self.form_after_body(&received.head, true);
         let answer =
@@ -136,9 +137,46 @@ impl Connection {
         // The connection, not the handler, has the reason why the body ended early.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
-            Some(problem) => Answer::error(problem.status()).into(),
+            Some(problem) => {
+                let answer = Answer::error(problem.status());
+                self.refusal(snapshot, received, progress, answer).await
+            }
             None => answered,
         })
+    }
+
+    /// A refusal, with the error page of its site if it has one.
+    async fn refusal(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        received: &Rc<ReceivedHead>,
+        progress: &Progress,
+        answer: Answer,
+    ) -> ExchangeAnswer {
+        let arrival = self.arrival(&received.head);
+        let received = Some(received.clone());
+        Box::pin(self.with_error_page(snapshot, arrival, (received, None), progress, answer)).await.into()
+    }
+
+    /// A refusal of a request, of which the head or at least the host was read, with the error page of its
+    /// site if it has one.
+    pub(super) async fn with_error_page(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        arrival: Arrival,
+        (received, host): (Option<Rc<ReceivedHead>>, Option<Bytes>),
+        progress: &Progress,
+        answer: Answer,
+    ) -> Answer {
+        let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
+        let refused = RefusedRequest { sites, arrival, received, host, progress };
+        let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
+        match refused.page_request(snapshot, may_serve, answer.status) {
+            Some(request) => {
+                steps::add_refusal_page(&self.core, snapshot, &request, ConnectionForm::Close, answer).await
+            }
+            None => answer,
+        }
     }
 
     /// Runs a handler and feeds it the body; `None` if the client leaves before the handler is done.
@@ -179,9 +217,9 @@ impl Connection {
     /// Writes the answer, reads the rest of the body, and returns the next step of the connection.
     pub(super) async fn complete_request(
         &mut self,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         mut answered: ExchangeAnswer,
-        received: &ReceivedHead,
+        received: &Rc<ReceivedHead>,
         mut feed: BodyFeed,
         progress: &Progress,
         started: Instant,
@@ -189,8 +227,14 @@ impl Connection {
         let head = &received.head;
         self.timing.minimum = progress.signals.send_rate();
         self.migration.calls = if answered.answer.may_be_called { self.migration.calls + 1 } else { 0 };
-        if !self.settle_body(&mut feed, &mut answered, progress.signals.is_handler_running()).await {
-            return ConnectionStep::Close;
+        let is_of_handler = progress.signals.is_handler_running();
+        match self.settle_body(&mut feed, &answered.answer, is_of_handler).await {
+            Some(BodyProblem::Gone) => return ConnectionStep::Close,
+            Some(problem) => {
+                let answer = Answer::error(problem.status());
+                answered = self.refusal(snapshot, received, progress, answer).await;
+            }
+            None => {}
         }
         let status = answered.answer.status;
         // If the answer is already an error, a client that waits for `100 Continue` gets the error at once
@@ -244,31 +288,24 @@ impl Connection {
 
     /// Before an answer is sent: discards the part of the body that has arrived, so that the connection can
     /// continue behind it. The answer is sent while the rest arrives, or never arrives. Only a file waits for
-    /// a rest that may have an error, which the client is told instead. False: the client has left.
+    /// a rest that may have an error, which is returned: the client is told it instead. `Gone`: the client
+    /// has left; one that has only ended its direction within the body can still read its answer.
     async fn settle_body(
         &mut self,
         feed: &mut BodyFeed,
-        answered: &mut ExchangeAnswer,
+        answer: &Answer,
         is_of_handler: bool,
-    ) -> bool {
-        let answer = &answered.answer;
+    ) -> Option<BodyProblem> {
         // The handler of a stream may still read the body.
         if feed.is_done() || feed.problem.is_some() || answer.streams() {
-            return true;
+            return None;
         }
         let is_file = !is_of_handler && matches!(answer.status, 200..=299 | 304);
         if is_file && feed.may_change_answer() {
-            if feed.drain(self).await == Err(BodyProblem::Gone) {
-                return false;
-            }
-        } else {
-            feed.discard_received(self);
+            return feed.drain(self).await.err();
         }
-        // A client that has ended its direction within the body can still read its answer.
-        if let Some(problem) = feed.problem.filter(|problem| *problem != BodyProblem::Gone) {
-            *answered = Answer::error(problem.status()).into();
-        }
-        true
+        feed.discard_received(self);
+        feed.problem.filter(|problem| *problem != BodyProblem::Gone)
     }
 
     /// Counts and logs an answer.
@@ -303,7 +340,7 @@ impl Connection {
 
     /// Writes an answer after the head in `pending`. Returns the body bytes that were sent, also with an
     /// error.
-    async fn write_answer(
+    pub(super) async fn write_answer(
         &mut self,
         pending: &mut Vec<u8>,
         parts: Vec<BodyPart>,

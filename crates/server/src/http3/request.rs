@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use bytes::Bytes;
 use quinn::{RecvStream, SendStream};
 use touchstone_access::{AdmittedRequest, MinimumRate};
 use touchstone_config::{LimitsConfig, LogLevel};
@@ -30,7 +31,7 @@ use crate::accounting::{self, AnsweredRequest, ClientConnection};
 use crate::stream_head::{empty_received_head, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::{self, HitRoute, Lookup, LookupContext, LookupResult};
-use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
+use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress, RefusedRequest};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;
@@ -111,7 +112,26 @@ enum RequestAction {
     /// A handler answers it.
     Handled(Box<Handled>),
     /// It is refused.
-    Refused(Rc<ReceivedHead>, Box<Answer>),
+    Refused(Box<Refusal>),
+}
+
+/// The answer to a request that no handler gets.
+struct Refusal {
+    /// The head, as far as it was read.
+    received: Rc<ReceivedHead>,
+    /// The whole head was read.
+    is_complete: bool,
+    /// The host that it names.
+    host: Option<Bytes>,
+    answer: Answer,
+}
+
+impl Refusal {
+    /// The refusal of a request whose head was not read.
+    fn unread(status: u16) -> Refusal {
+        let received = Rc::new(empty_received_head());
+        Refusal { received, is_complete: false, host: None, answer: Answer::error(status) }
+    }
 }
 
 /// A request for a handler.
@@ -153,8 +173,7 @@ impl StreamTask<'_> {
             Some(Err(failure)) => return Err(failure),
             None => {
                 self.connection().listener.core.counts.timed_out(Timeout::Header);
-                let empty_head = Rc::new(empty_received_head());
-                return Box::pin(self.write_answer(&empty_head, Answer::error(408).into())).await;
+                return Box::pin(self.refuse(Refusal::unread(408))).await;
             }
         };
         // The fields are valid: there is no wait between here and their last use.
@@ -174,9 +193,7 @@ impl StreamTask<'_> {
                 self.note_hit(hit, body_bytes);
                 result
             }
-            RequestAction::Refused(received, answer) => {
-                Box::pin(self.write_answer(&received, (*answer).into())).await
-            }
+            RequestAction::Refused(refusal) => Box::pin(self.refuse(*refusal)).await,
             RequestAction::Handled(handled) => Box::pin(self.handle(reader, *handled, sender)).await,
         }
     }
@@ -293,8 +310,9 @@ impl StreamTask<'_> {
         body: Option<Receiver>,
     ) -> RequestAction {
         let connection = self.connection();
+        let host = Some(Bytes::copy_from_slice(view.authority())).filter(|host| !host.is_empty());
         if view.is_header_section_too_large() {
-            return RequestAction::Refused(Rc::new(empty_received_head()), Box::new(Answer::error(431)));
+            return RequestAction::Refused(Box::new(Refusal { host, ..Refusal::unread(431) }));
         }
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
@@ -303,6 +321,7 @@ impl StreamTask<'_> {
             builder.field(b"early-data", b"1");
         }
         let (head, buffer, outcome) = builder.finish();
+        let is_complete = outcome.is_ok();
         // The fields have been checked. What HTTP/3 allows and HTTP/1 does not is refused as in HTTP/1.
         let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
@@ -322,16 +341,9 @@ impl StreamTask<'_> {
             self.progress().set_under_way(under_way);
         }
         if let Some(answer) = refusal {
-            return RequestAction::Refused(received, Box::new(answer));
+            return RequestAction::Refused(Box::new(Refusal { received, is_complete, host, answer }));
         }
-        let arrival = Arrival {
-            protocol: Protocol::Http3,
-            peer: Some(connection.quic.remote_address()),
-            listener: connection.listener.configured.into(),
-            tls: Some(connection.tls_facts()),
-            connection: connection.number(),
-            stream: Some(self.stream.id),
-        };
+        let arrival = self.arrival();
         let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
         match steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
@@ -341,27 +353,70 @@ impl StreamTask<'_> {
                 request,
                 asks_for_body: has_body && view.expectation() == Expectation::Continue,
             })),
-            Err(answer) => RequestAction::Refused(received, Box::new(answer)),
+            Err(answer) => RequestAction::Refused(Box::new(Refusal { received, is_complete, host, answer })),
+        }
+    }
+
+    /// How the request arrived.
+    fn arrival(&self) -> Arrival {
+        let connection = self.connection();
+        Arrival {
+            protocol: Protocol::Http3,
+            peer: Some(connection.quic.remote_address()),
+            listener: connection.listener.configured.into(),
+            tls: Some(connection.tls_facts()),
+            connection: connection.number(),
+            stream: Some(self.stream.id),
         }
     }
 
     // ---- the answer
 
+    /// Answers a request that is refused, with the error page of its site if it has one.
+    async fn refuse(&mut self, refusal: Refusal) -> Result<(), Failure> {
+        let Refusal { received, is_complete, host, answer } = refusal;
+        let complete = is_complete.then(|| received.clone());
+        let answer = self.with_error_page(complete, host, answer).await;
+        self.write_answer(&received, answer.into()).await
+    }
+
+    /// A refusal with the error page of its site, if it has one.
+    async fn with_error_page(
+        &self,
+        received: Option<Rc<ReceivedHead>>,
+        host: Option<Bytes>,
+        answer: Answer,
+    ) -> Answer {
+        let (connection, snapshot) = (self.connection(), &self.snapshot);
+        let core = connection.listener.core.clone();
+        let sites = connection.listener.sites(snapshot);
+        let refused =
+            RefusedRequest { sites, arrival: self.arrival(), received, host, progress: self.progress() };
+        let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
+        match refused.page_request(snapshot, may_serve, answer.status) {
+            Some(request) => {
+                let form = ConnectionForm::Persistent;
+                steps::add_refusal_page(&core, snapshot, &request, form, answer).await
+            }
+            None => answer,
+        }
+    }
+
     /// Runs the handler, feeds it the body, and writes its answer, until the client leaves.
     async fn drive(
         &mut self,
-        received: &ReceivedHead,
+        received: &Rc<ReceivedHead>,
         work: impl Future<Output = ExchangeAnswer>,
         mut feeding: Option<BodyFeedTask<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
         let minimum = self.with_limits(MinimumRate::of_answers);
-        let answered = {
+        let outcome = {
             let mut work = pin!(work);
             loop {
                 tokio::select! {
                     biased;
-                    answered = &mut work => break answered,
+                    answered = &mut work => break Ok(answered),
                     frames = poll_fn(|_| poll_interim(self.progress())) => {
                         Writer::new(self.send, &self.stream.connection.turns, minimum).frames(frames).await?;
                     }
@@ -370,8 +425,8 @@ impl StreamTask<'_> {
                         match fed {
                             Ok(()) => {}
                             // The connection, not the handler, has the reason why the body ended early.
-                            Err(BodyProblem::TooLarge) => break Answer::error(413).into(),
-                            Err(BodyProblem::Timeout) => break Answer::error(408).into(),
+                            Err(BodyProblem::TooLarge) => break Err(413),
+                            Err(BodyProblem::Timeout) => break Err(408),
                             Err(BodyProblem::Failed(failure)) => {
                                 self.log_closed_by_client(received);
                                 return Err(failure);
@@ -383,6 +438,13 @@ impl StreamTask<'_> {
                         return Err(Failure::Gone);
                     }
                 }
+            }
+        };
+        let answered = match outcome {
+            Ok(answered) => answered,
+            Err(status) => {
+                let answer = Answer::error(status);
+                Box::pin(self.with_error_page(Some(received.clone()), None, answer)).await.into()
             }
         };
         let mut writing = pin!(self.write_answer(received, answered));

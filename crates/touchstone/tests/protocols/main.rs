@@ -14,3 +14,4 @@ mod http3;
 mod protocol;
 mod random_requests;
 mod readers;
+mod refusal_pages;

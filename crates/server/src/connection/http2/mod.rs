@@ -18,6 +18,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use early_answers::EarlyAnswers;
 use streams::{BodyRateCheck, Inbox, RequestBodyRelay, StreamAnswer, StreamTask, UnsentBody};
 use touchstone_access::MinimumRate;
@@ -32,10 +33,10 @@ use unnoted::{ExchangedRequest, UnnotedAnswer};
 use waiting::ClientWaits;
 
 use super::Connection;
-use crate::stream_head::{answer_fields, empty_received_head, head_of, without_switch};
+use crate::stream_head::{answer_fields, head_of, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::header_blocks::{encode_fields, field_lines};
-use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
+use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress, RefusedRequest};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), enough to distinguish it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -206,10 +207,14 @@ impl Http2 {
 
     /// Starts a handler for a request that the cache cannot answer.
     fn begin_exchange(&mut self, state: &mut CoreState, request: &Request<'_>) {
+        if self.connection.listener.generation != state.generation {
+            self.connection.listener.apply_config(state);
+        }
         let (stream, received_at) = (request.stream(), Instant::now());
         let (head, buffer, outcome) = head_of(request, request.end_of_stream(), state.limits).finish();
         // The engine has checked the fields; fields that HTTP/2 allows and HTTP/1 does not are refused as in
         // HTTP/1.
+        let is_complete = outcome.is_ok();
         let refusal = match outcome {
             // Fields are missing, so a rule or a program would not get the whole request.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
@@ -227,44 +232,77 @@ impl Http2 {
             Some(answer) => Err(answer),
             None => self.begin(state, &received, request, &progress),
         };
-        match prepared {
-            Ok(request) => {
-                let core = self.connection.core.clone();
-                let (snapshot, inbox) = (state.snapshot.clone(), self.inbox.clone());
-                let (progress, kept) = (progress.clone(), snapshot.clone());
-                let task = tokio::task::spawn_local(async move {
-                    let form = ConnectionForm::Persistent;
-                    let answer = steps::answer(core, snapshot, request, form, progress.clone());
-                    let mut answer = pin!(answer);
-                    let answered = poll_fn(|context| {
-                        let polled = answer.as_mut().poll(context);
-                        if polled.is_pending()
-                            && let Some(hints) = progress.signals.take_early_hints()
-                        {
-                            inbox.inform(stream, 103, hints);
-                        }
-                        // Also if the answer is ready: interim responses may have arrived with it.
-                        while let Some(interim) = progress.signals.interim().take() {
-                            inbox.inform(stream, interim.status, interim.fields.into());
-                        }
-                        polled
-                    })
-                    .await;
-                    inbox.put(StreamAnswer {
-                        stream,
-                        received,
-                        received_at,
-                        answered,
-                        progress,
-                        snapshot: kept,
-                    });
-                });
-                self.tasks.push(StreamTask::new(stream, task.abort_handle()));
-            }
+        let snapshot = state.snapshot.clone();
+        let request = match prepared {
+            Ok(request) => request,
             Err(answer) => {
-                let (answered, snapshot) = (answer.into(), state.snapshot.clone());
-                self.inbox.put(StreamAnswer { stream, received, received_at, answered, progress, snapshot });
+                let host = Some(Bytes::copy_from_slice(request.authority())).filter(|host| !host.is_empty());
+                let answered = answer.into();
+                let refusal = StreamAnswer { stream, received, received_at, answered, progress, snapshot };
+                return self.refuse(refusal, is_complete, host);
             }
+        };
+        let core = self.connection.core.clone();
+        let (inbox, exchange) = (self.inbox.clone(), (received.clone(), progress.clone()));
+        let task = tokio::task::spawn_local(async move {
+            let (received, progress) = exchange;
+            let form = ConnectionForm::Persistent;
+            let answer = steps::answer(core, snapshot.clone(), request, form, progress.clone());
+            let mut answer = pin!(answer);
+            let answered = poll_fn(|context| {
+                let polled = answer.as_mut().poll(context);
+                if polled.is_pending()
+                    && let Some(hints) = progress.signals.take_early_hints()
+                {
+                    inbox.inform(stream, 103, hints);
+                }
+                // Also if the answer is ready: interim responses may have arrived with it.
+                while let Some(interim) = progress.signals.interim().take() {
+                    inbox.inform(stream, interim.status, interim.fields.into());
+                }
+                polled
+            })
+            .await;
+            inbox.put(StreamAnswer { stream, received, received_at, answered, progress, snapshot });
+        });
+        let task = task.abort_handle();
+        self.tasks.push(StreamTask { stream, received, received_at, progress, task });
+    }
+
+    /// Answers a request that is refused, with the error page of its site if it has one. `is_complete`: the
+    /// head was read; `host` is the host that it names.
+    fn refuse(&mut self, mut refusal: StreamAnswer, is_complete: bool, host: Option<Bytes>) {
+        let (stream, status) = (refusal.stream, refusal.answered.answer.status);
+        let (received, progress) = (refusal.received.clone(), refusal.progress.clone());
+        let arrival = self.arrival(stream);
+        let sites = self.connection.listener.index.and_then(|index| refusal.snapshot.listeners.get(index));
+        let complete = is_complete.then(|| received.clone());
+        let refused = RefusedRequest { sites, arrival, received: complete, host, progress: &progress };
+        let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
+        let Some(request) = refused.page_request(&refusal.snapshot, may_serve, status) else {
+            return self.inbox.put(refusal);
+        };
+        let (core, inbox) = (self.connection.core.clone(), self.inbox.clone());
+        let received_at = refusal.received_at;
+        let task = tokio::task::spawn_local(async move {
+            let answer = std::mem::replace(&mut refusal.answered.answer, Answer::new(status));
+            let (snapshot, form) = (&refusal.snapshot, ConnectionForm::Persistent);
+            refusal.answered.answer = steps::add_refusal_page(&core, snapshot, &request, form, answer).await;
+            inbox.put(refusal);
+        });
+        let task = task.abort_handle();
+        self.tasks.push(StreamTask { stream, received, received_at, progress, task });
+    }
+
+    /// How the request of a stream arrived.
+    fn arrival(&mut self, stream: StreamKey) -> Arrival {
+        Arrival {
+            protocol: Protocol::Http2,
+            peer: self.connection.peer_address(),
+            listener: self.connection.listener.address,
+            tls: self.connection.tls_facts(),
+            connection: self.connection.peer.number.get(),
+            stream: Some(u64::from(stream.id())),
         }
     }
 
@@ -275,9 +313,6 @@ impl Http2 {
         request: &Request<'_>,
         progress: &Rc<Progress>,
     ) -> Result<touchstone_handler::request::Request, Answer> {
-        if self.connection.listener.generation != state.generation {
-            self.connection.listener.apply_config(state);
-        }
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
             let most_bytes = state.snapshot.most_body_bytes;
@@ -292,14 +327,7 @@ impl Http2 {
         if request.expectation() == Expectation::Continue && body.is_some() {
             self.engine.inform(request.stream(), &encode_fields(100, [].into_iter()), &mut self.output);
         }
-        let arrival = Arrival {
-            protocol: Protocol::Http2,
-            peer: self.connection.peer_address(),
-            listener: self.connection.listener.address,
-            tls: self.connection.tls_facts(),
-            connection: self.connection.peer.number.get(),
-            stream: Some(u64::from(request.stream().id())),
-        };
+        let arrival = self.arrival(request.stream());
         let sites = self.connection.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
         steps::make_request(&state.snapshot, sites, arrival, received.clone(), may_serve, body)
@@ -324,14 +352,14 @@ impl Http2 {
 
     /// Ends the exchange of a request whose body is too large or too slow, unless it is answered already.
     fn refuse_body(&mut self, state: &CoreState, stream: StreamKey, status: u16) {
-        if self.tasks.iter().any(|task| task.stream == stream) {
-            self.tasks.retain(|task| task.stream != stream);
-            let received = Rc::new(empty_received_head());
-            let answered = Answer::error(status).into();
-            let snapshot = state.snapshot.clone();
-            let (received_at, progress) = (Instant::now(), Rc::default());
-            self.inbox.put(StreamAnswer { stream, received, received_at, answered, progress, snapshot });
-        }
+        let Some(at) = self.tasks.iter().position(|task| task.stream == stream) else { return };
+        let task = self.tasks.swap_remove(at);
+        let (received, received_at, progress) =
+            (task.received.clone(), task.received_at, task.progress.clone());
+        drop(task);
+        let (answered, snapshot) = (Answer::error(status).into(), state.snapshot.clone());
+        let refusal = StreamAnswer { stream, received, received_at, answered, progress, snapshot };
+        self.refuse(refusal, true, None);
     }
 
     /// Removes a stream that has ended.

@@ -96,18 +96,18 @@ impl Inbox {
     }
 }
 
-/// A running handler; dropping this ends it.
+/// A request that is being answered; dropping this ends its handler.
 pub struct StreamTask {
     /// The stream.
     pub stream: StreamKey,
-    task: tokio::task::AbortHandle,
-}
-
-impl StreamTask {
-    /// The work of a stream.
-    pub fn new(stream: StreamKey, task: tokio::task::AbortHandle) -> StreamTask {
-        StreamTask { stream, task }
-    }
+    /// The request.
+    pub received: Rc<ReceivedHead>,
+    /// When it was received.
+    pub received_at: Instant,
+    /// The state of the exchange.
+    pub progress: Rc<Progress>,
+    /// The task that answers it.
+    pub task: tokio::task::AbortHandle,
 }
 
 impl Drop for StreamTask {
