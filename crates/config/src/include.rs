@@ -165,6 +165,34 @@ mod tests {
     }
 
     #[test]
+    fn a_cycle_is_named() {
+        let main = |include: &str| format!("# Comment\ninclude = [\n  {include},\n]\n{SITE}");
+        let itself = "line 3 of main.toml includes main.toml itself; name the other files only, or keep them \
+                      in a directory of their own, such as \"conf.d/*.toml\"";
+        for include in ["'main.toml'", "'./main.toml'", "'*.toml'", "'conf.d/../main.toml'"] {
+            let files = [("main.toml", &main(include)[..]), ("other.toml", ""), ("conf.d/a.toml", "")];
+            assert_eq!(problems(&files), [format!("main.toml:3:3: 'include': {itself}")], "{include}");
+        }
+        let cycle = |second: &str| problems(&[("main.toml", &main("'b.toml'")), ("b.toml", second)]);
+        assert_eq!(
+            cycle("\ninclude = ['main.toml']\n"),
+            ["b.toml:2:1: 'include': line 3 of main.toml includes b.toml, which includes main.toml again; \
+              remove 'include' here"]
+        );
+        assert_eq!(
+            cycle("include = 'b.*'\n"),
+            [
+                "b.toml:1:1: 'include': line 1 of b.toml includes b.toml itself; remove it, the key is valid in \
+              main.toml only"
+            ]
+        );
+        assert_eq!(
+            cycle("include = 'c.toml'\n"),
+            ["b.toml:1:1: 'include' is valid in main.toml only; name these files there"]
+        );
+    }
+
+    #[test]
     fn names_that_cannot_be_meant_are_refused_at_their_place() {
         for (value, expected) in [
             ("['*/a.toml']", "main.toml:1:12: 'include': \"*/a.toml\": '*' and '?' are valid in the name"),

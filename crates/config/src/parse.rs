@@ -105,7 +105,7 @@ fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
     let mut reader = ConfigReader::new(&first);
     let (document, errors) = DeTable::parse_recoverable(&first.text);
     // If it is not TOML, that is reported later.
-    let included = if errors.is_empty() { reader.included(document.get_ref()) } else { Vec::new() };
+    let included = if errors.is_empty() { reader.included(&first, document.get_ref()) } else { Vec::new() };
     let mut problems = reader.into_problems();
     let mut all = vec![first];
     for path in included {
@@ -121,6 +121,30 @@ fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
         }
     }
     if problems.is_empty() { Ok(all) } else { Err(problems) }
+}
+
+/// The names in the value of `include`.
+fn items_of<'v, 'i>(value: &'v Value<'i>) -> Vec<&'v Value<'i>> {
+    match value.get_ref() {
+        DeValue::Array(items) => items.iter().collect(),
+        _ => vec![value],
+    }
+}
+
+/// Whether a value of `include` in a file of this directory names that file.
+fn names_source(value: &Value<'_>, base: &Path, source: &Source) -> bool {
+    let names = |item: &Value<'_>| match item.get_ref() {
+        DeValue::String(pattern) => matching(pattern, base).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    items_of(value).into_iter().flat_map(names).any(|path| is_source(&path, source))
+}
+
+/// Whether a path is that of a file of the configuration.
+fn is_source(path: &Path, source: &Source) -> bool {
+    let own = source.base.join(source.name.file_name().unwrap_or_default());
+    path == own
+        || path.canonicalize().ok().is_some_and(|path| own.canonicalize().is_ok_and(|own| own == path))
 }
 
 /// The texts of a configuration file and of those that it includes.
@@ -232,14 +256,10 @@ impl<'t> ConfigReader<'t> {
     }
 
     /// The files that the first document names. An error in the key becomes a problem.
-    fn included(&mut self, document: &DeTable<'_>) -> Vec<PathBuf> {
+    fn included(&mut self, first: &Source, document: &DeTable<'_>) -> Vec<PathBuf> {
         let Some(value) = document.get(INCLUDE) else { return Vec::new() };
         let mut names = Vec::new();
-        let items = match value.get_ref() {
-            DeValue::Array(items) => items.iter().collect(),
-            _ => vec![value],
-        };
-        for item in items {
+        for item in items_of(value) {
             let place = self.place(item.span().start);
             let DeValue::String(pattern) = item.get_ref() else {
                 let message = format!("'{INCLUDE}' must be names of files, such as [\"conf.d/*.toml\"]");
@@ -247,6 +267,15 @@ impl<'t> ConfigReader<'t> {
                 continue;
             };
             match matching(pattern, self.base) {
+                Ok(found) if found.iter().any(|path| is_source(path, first)) => {
+                    let name = first.name.display();
+                    let message = format!(
+                        "'{INCLUDE}': line {} of {name} includes {name} itself; name the other files only, \
+                         or keep them in a directory of their own, such as \"conf.d/*.toml\"",
+                        place.line
+                    );
+                    self.problem(place, message);
+                }
                 Ok(found) => names.extend(found),
                 Err(message) => self.problem(place, format!("'{INCLUDE}': {message}")),
             }
@@ -263,6 +292,36 @@ impl<'t> ConfigReader<'t> {
             names.clear();
         }
         names
+    }
+
+    /// Reports the key in the file at this position, which another file includes.
+    fn nested_include(&mut self, documents: &[DeTable<'_>], position: usize, name: Place, value: &Value<'_>) {
+        let sources = self.sources();
+        let (first, own) = (&sources[0], &sources[position]);
+        let (first_name, own_name) = (first.name.display(), own.name.display());
+        let includes = |source: &Source| names_source(value, &own.base, source);
+        let message = if includes(first) {
+            // The line of the first file that includes this one.
+            let of_first = documents[0].get(INCLUDE).into_iter().flat_map(items_of);
+            let line = of_first
+                .filter(|item| names_source(item, &first.base, own))
+                .map(|item| Lines::of(&first.text).place(item.span().start).line)
+                .next();
+            format!(
+                "'{INCLUDE}': line {} of {first_name} includes {own_name}, which includes {first_name} \
+                 again; remove '{INCLUDE}' here",
+                line.unwrap_or(1)
+            )
+        } else if includes(own) {
+            format!(
+                "'{INCLUDE}': line {} of {own_name} includes {own_name} itself; remove it, the key is valid \
+                 in {first_name} only",
+                name.line
+            )
+        } else {
+            format!("'{INCLUDE}' is valid in {first_name} only; name these files there")
+        };
+        self.problem(name, message);
     }
 
     /// The documents of all files: their sections.
@@ -304,10 +363,8 @@ impl<'t> ConfigReader<'t> {
                 if name.get_ref() != INCLUDE {
                     unknown_sections |= self.unknown_at_top(name, value);
                 } else if position != 0 {
-                    let message =
-                        format!("'{INCLUDE}' is valid in {} only", self.sources()[0].name.display());
                     let place = self.place(name.span().start);
-                    self.problem(place, message);
+                    self.nested_include(documents, position, place, value);
                 }
             }
         }
