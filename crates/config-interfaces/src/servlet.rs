@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use touchstone_config_section::{Choice, Key, Kind, Section, as_usize};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, as_usize};
 use touchstone_servlet::settings::{Convert, Isolation, JavaSettings, Names, RouteSettings};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -159,7 +159,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
     keys: &[
         Key {
             name: "app",
-            default: Some("\"\""),
+            default: Some(ABSENT),
             example: "\"shop.war\"",
             documentation: "One application: a WAR, or a directory of the same content. \
                 Either this or `directory` must be given.",

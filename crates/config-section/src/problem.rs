@@ -62,11 +62,16 @@ pub struct SectionPlaces {
     pub header: Place,
     /// The keys that were given.
     pub keys: BTreeMap<&'static str, KeyPlaces>,
-    /// The keys that misspelt names probably meant.
-    pub meant: Vec<&'static str>,
+    /// The keys whose values are not known: a value is wrong, or a misspelt name probably meant the key.
+    pub unread: Vec<&'static str>,
 }
 
 impl SectionPlaces {
+    /// Whether a key was probably given, but its value is not known. A problem of it is reported already.
+    pub fn is_unread(&self, key: &str) -> bool {
+        self.unread.contains(&key)
+    }
+
     /// The value of a key, or the header where the key was not given.
     pub fn key(&self, key: &str) -> Place {
         self.keys.get(key).map_or(self.header, |places| places.value)

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::problem::problem_at;
-use crate::{ConfigProblem, Key, Place, Section, SectionPlaces, values};
+use crate::{ABSENT, ConfigProblem, Key, Kind, Place, Section, SectionPlaces, values};
 
 /// One file of a configuration.
 #[derive(Debug, Clone)]
@@ -169,6 +169,26 @@ impl<'t> Reader<'t> {
         })
     }
 
+    /// The same, and checks the keys of the table together, unless a value in it is wrong: what follows from
+    /// that is not reported as well.
+    pub fn checked_table_into<C>(
+        &mut self,
+        section: &'static Section<C>,
+        value: &Value<'_>,
+        target: &mut Option<C>,
+        check: impl Fn(&C) -> Option<String>,
+    ) -> Vec<SectionPlaces> {
+        let before = self.problems.len();
+        let places = self.table_into(section, value, target);
+        if self.problems.len() == before
+            && let Some(message) = target.as_ref().and_then(check)
+        {
+            let place = self.place(value.span().start);
+            self.problem(place, format!("'{}': {message}", last_name(section.name)));
+        }
+        places
+    }
+
     /// Tables inside a section, each written with two pairs of brackets.
     pub fn tables<C>(&mut self, section: &'static Section<C>, value: &Value<'_>) -> Vec<(C, SectionPlaces)> {
         match value.get_ref() {
@@ -203,12 +223,21 @@ impl<'t> Reader<'t> {
         for (name, value) in table.iter() {
             match section.key(name.get_ref()) {
                 Some(key) => {
+                    let before = self.problems.len();
                     let key_places = self.value(key, value, &mut target);
+                    if self.problems.len() == before {
+                        self.check_filled(key, value);
+                    }
+                    // Each table of an array is judged by itself.
+                    let is_list = matches!(key.kind, Kind::Tables { .. }) && !key_places.tables.is_empty();
+                    if self.problems.len() > before && !is_list {
+                        places.unread.push(key.name);
+                    }
                     places.keys.insert(key.name, key_places);
                 }
                 None => {
                     let names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
-                    places.meant.extend(self.unknown_key(&section.header(), &names, name));
+                    places.unread.extend(self.unknown_key(&section.header(), &names, name));
                 }
             }
         }
@@ -217,13 +246,26 @@ impl<'t> Reader<'t> {
             file.section = section.name;
         }
         // A misspelt key is not reported as missing as well.
-        let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !places.meant.contains(&key.name);
+        let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !places.is_unread(key.name);
         for key in section.keys.iter().filter(|key| key.default.is_none()).filter(is_missing) {
             let message =
                 format!("{} needs '{}', such as {} = {}", section.header(), key.name, key.name, key.example);
             self.problem(header, message);
         }
         (target, places)
+    }
+
+    /// Reports an empty string or array as the value of a key that has no default, or whose absence means
+    /// something else than an empty value.
+    fn check_filled<C>(&mut self, key: &Key<C>, value: &Value<'_>) {
+        let needed = match (value.get_ref(), key.default) {
+            (DeValue::String(text), None | Some(ABSENT)) if text.is_empty() => "must not be empty",
+            (DeValue::Array(items), None) if items.is_empty() => "must hold at least one value",
+            _ => return,
+        };
+        let (name, place) = (key.name, self.place(value.span().start));
+        let without = if key.default.is_some() { ", or leave the key out" } else { "" };
+        self.problem(place, format!("'{name}' {needed}; write a value such as {}{without}", key.example));
     }
 
     /// Reports an unknown key. Returns the key that was probably meant.

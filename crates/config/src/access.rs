@@ -504,6 +504,9 @@ impl ConfigReader<'_> {
                 "'proxy_protocol' has no effect without 'trusted', the addresses of the proxies".to_string();
             self.problem(places.key("proxy_protocol"), message);
         }
+        if loaded.places.sites.iter().any(|site| site.is_unread("listen")) {
+            return;
+        }
         let listens = |site: &SiteConfig, address| site.listen.contains(address);
         for (position, address) in proxies.proxy_protocol.iter().enumerate() {
             if !loaded.config.sites.iter().any(|site| listens(site, address)) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use touchstone_config_section::{Choice, Key, Kind, Section};
 
+use super::admin::ADMIN;
 use super::config_reader::ConfigReader;
 use super::{AdminListen, ConfigWithPlaces};
 
@@ -123,7 +124,7 @@ impl ConfigReader<'_> {
     pub(super) fn check_control(&mut self, loaded: &ConfigWithPlaces) {
         let Some(places) = loaded.places.sections.get(CONTROL.name) else { return };
         let (control, admin) = (&loaded.config.control, &loaded.config.admin);
-        if !control.enabled {
+        if !control.enabled || loaded.places.is_unread(ADMIN.name, "listen") {
             return;
         }
         let is_unix = matches!(admin.listen, AdminListen::Unix(_));

@@ -193,11 +193,7 @@ pub(super) fn read(
     value: &Value<'_>,
     target: &mut Option<CorsConfig>,
 ) -> Vec<SectionPlaces> {
-    let places = reader.table_into(&CORS, value, target);
-    if let Some(message) = target.as_ref().and_then(CorsConfig::problem) {
-        reader.problem(reader.place(value.span().start), format!("'cors': {message}"));
-    }
-    places
+    reader.checked_table_into(&CORS, value, target, CorsConfig::problem)
 }
 
 /// `cors`

@@ -506,11 +506,7 @@ pub(super) fn read(
     value: &Value<'_>,
     target: &mut Option<CrawlersConfig>,
 ) -> Vec<SectionPlaces> {
-    let places = reader.table_into(&CRAWLERS, value, target);
-    if let Some(message) = target.as_ref().and_then(CrawlersConfig::problem) {
-        reader.problem(reader.place(value.span().start), format!("'crawlers': {message}"));
-    }
-    places
+    reader.checked_table_into(&CRAWLERS, value, target, CrawlersConfig::problem)
 }
 
 /// `crawlers`

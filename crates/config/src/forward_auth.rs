@@ -264,11 +264,7 @@ pub(super) fn read(
     value: &Value<'_>,
     target: &mut Option<ForwardAuthConfig>,
 ) -> Vec<SectionPlaces> {
-    let places = reader.table_into(&FORWARD_AUTH, value, target);
-    if let Some(message) = target.as_ref().and_then(ForwardAuthConfig::problem) {
-        reader.problem(reader.place(value.span().start), format!("'forward_auth': {message}"));
-    }
-    places
+    reader.checked_table_into(&FORWARD_AUTH, value, target, ForwardAuthConfig::problem)
 }
 
 /// `forward_auth`

@@ -156,7 +156,7 @@ pub(super) const fn geoip<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Ve
 impl ConfigReader<'_> {
     /// Checks that rules for countries and networks have files.
     pub(super) fn check_geoip(&mut self, loaded: &ConfigWithPlaces) {
-        if !loaded.config.geoip.files.is_empty() {
+        if !loaded.config.geoip.files.is_empty() || loaded.places.is_unread(GEOIP.name, "files") {
             return;
         }
         let message = || "'geoip' needs 'files' in [geoip], with locations of addresses".to_string();

@@ -176,8 +176,8 @@ mod tests {
         let cycle = |second: &str| problems(&[("main.toml", &main("'b.toml'")), ("b.toml", second)]);
         assert_eq!(
             cycle("\ninclude = ['main.toml']\n"),
-            ["b.toml:2:1: 'include': line 3 of main.toml includes b.toml, which includes main.toml again; \
-              remove 'include' here"]
+            ["b.toml:2:1: 'include': line 3 of main.toml includes b.toml, which includes main.toml \
+              again; remove 'include' here"]
         );
         assert_eq!(
             cycle("include = 'b.*'\n"),

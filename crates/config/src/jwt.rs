@@ -165,7 +165,11 @@ pub static JWT: Section<JwtConfig> = Section {
             default: Some("\"sub\""),
             example: "\"preferred_username\"",
             documentation: "The claim that names the user, for programs (`REMOTE_USER`) and the access log.",
-            kind: Kind::HeaderValue(|jwt, value| jwt.user = value),
+            kind: Kind::Checked {
+                what: "name of a claim",
+                parse: |text, _| check_claim_name(text),
+                set: |jwt, value| jwt.user = value,
+            },
         },
         Key {
             name: "fields",
@@ -239,6 +243,14 @@ fn parse_keys(text: &str, base: &Path) -> Result<String, String> {
         "off" => Ok(text.to_string()),
         url if is_url(url) => touchstone_client::HttpClient::check_url(url).map(|()| url.to_string()),
         _ => values::parse_path(text, base).map(|path| path.to_string_lossy().into_owned()),
+    }
+}
+
+/// The name of the claim that names the user.
+pub(super) fn check_claim_name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("an empty string is not the name of a claim; write one such as \"sub\"".to_string()),
+        text => values::parse_header_value(text),
     }
 }
 

@@ -255,7 +255,11 @@ pub static LOGIN: Section<LoginConfig> = Section {
             default: Some("\"sub\""),
             example: "\"email\"",
             documentation: "The claim that names the user, for programs (`REMOTE_USER`) and the access log.",
-            kind: Kind::HeaderValue(|login, value| login.user = value),
+            kind: Kind::Checked {
+                what: "name of a claim",
+                parse: |text, _| jwt::check_claim_name(text),
+                set: |login, value| login.user = value,
+            },
         },
         Key {
             name: "fields",
@@ -521,11 +525,7 @@ pub(super) fn read(
     value: &Value<'_>,
     target: &mut Option<LoginConfig>,
 ) -> Vec<SectionPlaces> {
-    let places = reader.table_into(&LOGIN, value, target);
-    if let Some(message) = target.as_ref().and_then(LoginConfig::problem) {
-        reader.problem(reader.place(value.span().start), format!("'login': {message}"));
-    }
-    places
+    reader.checked_table_into(&LOGIN, value, target, LoginConfig::problem)
 }
 
 /// `login`

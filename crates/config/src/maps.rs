@@ -497,7 +497,7 @@ mod tests {
         assert!(first(&map("shares = ['x a']")).contains("is not a share"));
         let both = first(&map("shares = ['5% a']\nvalues = { b = 'c' }"));
         assert!(both.contains("either values and patterns, or networks, or shares"), "{both}");
-        assert!(first(&map("[[map]]\nname = 'a'\nfrom = ''")).contains("a map \"a\" exists already"));
+        assert!(first(&map("[[map]]\nname = 'a'\nfrom = '$host'")).contains("a map \"a\" exists already"));
         let late = map("default = '$status'");
         let route = "[[site.route]]\npath = '/'\nwhen = '$map{a}'\nrespond = {}\n";
         assert!(first(&format!("{late}{route}")).contains("available only when the head of the answer"));

@@ -2,7 +2,8 @@
 //! [`keys`](super::keys).
 //!
 //! All problems are found in one pass and reported together, in the order of the text. If the text is not
-//! TOML, only that is reported, because the rest would cause false problems. This module handles the
+//! TOML, only that is reported, because the rest would cause false problems. The keys of a section are judged
+//! together only if each of its values could be read. This module handles the
 //! document, its sections and names; `touchstone-config-section` reads the values.
 
 use std::borrow::Cow;
@@ -213,9 +214,11 @@ pub fn load_sources(
     }
     let mut reader = ConfigReader::new(&sources[0]).with_sources(sources, keys::sections_with_key);
     let mut loaded = reader.documents(&documents);
+    reader.check_roots(&loaded);
+    // The checks from here on compare keys.
+    let of_values = reader.problems().len();
     reader.use_maps(&mut loaded);
     reader.check_server(&loaded);
-    reader.check_roots(&loaded);
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_socket_files(&loaded);
@@ -232,6 +235,10 @@ pub fn load_sources(
     loaded.config.own_files = own_paths::read(sources, reader.named_files());
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
     let mut problems = reader.into_problems();
+    let of_keys_together = problems.split_off(of_values);
+    problems.extend(of_keys_together.into_iter().filter(|ConfigProblem { file, line, column, .. }| {
+        !loaded.places.is_within_unread((file, *line, *column))
+    }));
     problems.sort_by_key(|problem| (position(problem), problem.line, problem.column));
     if problems.is_empty() { Ok(loaded) } else { Err(problems) }
 }

@@ -761,3 +761,109 @@ fn a_method_in_lower_case_matches_no_request() {
     );
     assert!(parse(&route("['GET', 'purge']"), Path::new("site.toml")).is_ok());
 }
+
+/// The complete example with this value at the n-th key of every section, for each n: the lines that were
+/// changed, and the problems.
+fn examples_with(value: &str) -> Vec<(Vec<usize>, Vec<ConfigProblem>)> {
+    let known: Vec<String> = complete_example().lines().map(str::to_string).collect();
+    let mut position = 0;
+    // Of each key that is in force its line and its position in its section.
+    let mut keys: Vec<(usize, usize)> = Vec::new();
+    for (index, line) in known.iter().enumerate() {
+        if line.starts_with('[') {
+            position = 0;
+        } else if line.contains(" = ") && !line.starts_with('#') {
+            keys.push((index, position));
+            position += 1;
+        }
+    }
+    let most = keys.iter().map(|(_, position)| position + 1).max().unwrap_or_default();
+    let change = |position: usize| {
+        let mut changed = known.clone();
+        let of_position = keys.iter().filter(|(_, own)| *own == position).map(|(index, _)| *index);
+        for index in of_position.clone() {
+            let (key, _) = known[index].split_once(" = ").unwrap();
+            changed[index] = format!("{key} = {value}");
+        }
+        let problems = parse(&changed.join("\n"), Path::new("/etc/x/site.toml")).err().unwrap_or_default();
+        (of_position.map(|index| index + 1).collect(), problems)
+    };
+    (0..most).map(change).collect()
+}
+
+/// What follows from a wrong value is not reported as well.
+#[test]
+fn a_wrong_value_is_one_problem() {
+    for (lines, problems) in examples_with("1979-05-27") {
+        let found: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(found, lines, "{problems:#?}");
+    }
+    // Keys of a section are judged together, and with those of other sections.
+    for (line, value) in [
+        (" to = ", "'x'"),
+        ("endpoint = ", "'x'"),
+        ("user = ", "1"),
+        ("trusted = ", "['x']"),
+        ("files = ", "'x'"),
+        ("certificate = ", "1"),
+        ("send = ", "1"),
+        ("agent = ", "'x'"),
+    ] {
+        let example = complete_example();
+        for (index, found) in
+            example.lines().enumerate().filter(|(_, found)| found.starts_with(line.trim_start()))
+        {
+            let mut lines: Vec<&str> = example.lines().collect();
+            let changed = format!("{}{value}", found.split_inclusive("= ").next().unwrap());
+            lines[index] = &changed;
+            let problems = parse(&lines.join("\n"), Path::new("/etc/x/site.toml")).err().unwrap_or_default();
+            assert!(problems.len() <= 1, "{changed}: {problems:#?}");
+        }
+    }
+}
+
+/// A key that must be given, or whose absence means something else than an empty text, is not empty.
+#[test]
+fn values_that_must_not_be_empty() {
+    let route = |keys: &str| problem_in_site(&format!("[[site.route]]\n{keys}"));
+    for (keys, expected) in [
+        (
+            "path = ''\nrespond = {}",
+            "site.toml:5:8: 'path' must not be empty; write a value such as \"/old/\", or leave the key out",
+        ),
+        (
+            "path = '/a/'\nalias = ''",
+            "site.toml:6:9: 'alias' must not be empty; write a value such as \"/usr/share/doc\", or leave \
+             the key out",
+        ),
+        (
+            "pattern = ''\nrespond = {}",
+            "site.toml:5:11: 'pattern' must not be empty; write a value such as \"/old/([0-9]+)(/.*)?\", or \
+             leave the key out",
+        ),
+        (
+            "wasm = { component = '' }",
+            "site.toml:5:22: 'component' must not be empty; write a value such as \"hello.wasm\"",
+        ),
+        ("servlet = { app = '' }", "site.toml:5:19: 'app' must not be empty; write a value such as"),
+    ] {
+        let found = route(keys);
+        assert!(found.starts_with(expected), "{found}");
+    }
+    // Every key without a default, in the complete example.
+    for value in ["''", "[]"] {
+        for section in crate::keys::sections() {
+            for key in section.keys.iter().filter(|key| key.default.is_none()) {
+                let line = format!("{} = {}", key.name, key.example);
+                let example = complete_example();
+                if example.lines().any(|own| own == line) {
+                    let empty = format!("\n{} = {value}\n", key.name);
+                    let text = example.replace(&format!("\n{line}\n"), &empty);
+                    let problems = parse(&text, Path::new("/etc/x/site.toml")).err().unwrap_or_default();
+                    let is_told = problems.iter().any(|problem| problem.message.contains(key.name));
+                    assert!(is_told, "{} {} = {value}", section.header, key.name);
+                }
+            }
+        }
+    }
+}

@@ -22,6 +22,22 @@ pub struct ConfigPlaces {
 }
 
 impl ConfigPlaces {
+    /// Whether a key of a section that may appear once was given with a value that is wrong.
+    pub(crate) fn is_unread(&self, section: &str, key: &str) -> bool {
+        self.sections.get(section).is_some_and(|places| places.is_unread(key))
+    }
+
+    /// Whether a place is one of a section with a value that is not known. Problems of its keys together may
+    /// only follow from that value.
+    pub(crate) fn is_within_unread(&self, place: (&Path, usize, usize)) -> bool {
+        let all = self.sections.values().chain(&self.maps).chain(&self.sites).chain(&self.streams);
+        let is_here = |found: Place| {
+            let file = self.files.get(found.file).map(PathBuf::as_path);
+            (file, found.line, found.column) == (Some(place.0), place.1, place.2)
+        };
+        all.into_iter().any(|section| is_within_unread(section, &is_here))
+    }
+
     /// A problem at the value of a key of a section that may appear once, such as `path` of `access_log`.
     pub fn problem_in_section(&self, section: &str, key: &str, message: impl Into<String>) -> ConfigProblem {
         self.problem(self.sections.get(section).map(|places| places.key(key)), message)
@@ -42,4 +58,22 @@ impl ConfigPlaces {
         let file = self.files.get(place.map_or(0, |place| place.file));
         problem_at(file.map_or(Path::new(""), PathBuf::as_path), place, message)
     }
+}
+
+/// Whether a place is in this section, with those in it, and it has such a value, or in such a one below it.
+/// What a site sets holds for its routes too.
+fn is_within_unread(section: &SectionPlaces, is_here: &dyn Fn(Place) -> bool) -> bool {
+    if !section.unread.is_empty() {
+        return is_within(section, is_here);
+    }
+    section.keys.values().flat_map(|key| &key.tables).any(|table| is_within_unread(table, is_here))
+}
+
+fn is_within(section: &SectionPlaces, is_here: &dyn Fn(Place) -> bool) -> bool {
+    is_here(section.header)
+        || section.keys.values().any(|key| {
+            is_here(key.value)
+                || key.items.iter().any(|item| is_here(*item))
+                || key.tables.iter().any(|table| is_within(table, is_here))
+        })
 }

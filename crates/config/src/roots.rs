@@ -5,14 +5,14 @@
 
 use super::config_reader::ConfigReader;
 use super::unreached::answers_all_of_its_path;
-use super::{ConfigProblem, ConfigWithPlaces, RouteConfig, SectionPlaces};
+use super::{ConfigWithPlaces, RouteConfig, SectionPlaces};
 
 impl ConfigReader<'_> {
     /// Checks all sites.
     pub(super) fn check_roots(&mut self, loaded: &ConfigWithPlaces) {
         let sites = loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites.filter(|(site, _)| site.root.is_none()) {
-            if self.has_faulty_root(places) {
+            if places.is_unread("root") {
                 continue;
             }
             // Faulty routes are reported elsewhere.
@@ -40,22 +40,16 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Whether a problem of the name or the value of `root` is reported already.
-    fn has_faulty_root(&self, places: &SectionPlaces) -> bool {
-        let place = places.key("root");
-        let is_at_value =
-            |problem: &ConfigProblem| (problem.line, problem.column) == (place.line, place.column);
-        places.meant.contains(&"root")
-            || places.keys.contains_key("root") && self.problems().iter().any(is_at_value)
-    }
-
     fn check_root_of_route(
         &mut self,
         route: &RouteConfig,
         places: Option<&SectionPlaces>,
         of_site: &SectionPlaces,
     ) {
-        let Some(need) = need(route) else { return };
+        // A handler whose keys are wrong is reported already.
+        let Some(need) = need(route).filter(|_| places.is_none_or(|places| places.unread.is_empty())) else {
+            return;
+        };
         let header = places.map_or_else(|| of_site.key("route"), |places| places.header);
         let (place, message) = match need {
             Need::Key(key) => (

@@ -297,7 +297,7 @@ pub(super) fn read(
     target: &mut Option<SecurityFieldsConfig>,
 ) -> Vec<SectionPlaces> {
     let place = reader.place(value.span().start);
-    let places = match value.get_ref() {
+    match value.get_ref() {
         DeValue::String(word) if word == "default" => {
             *target = Some(SecurityFieldsConfig::safe());
             Vec::new()
@@ -312,12 +312,8 @@ pub(super) fn read(
             reader.problem(place, message.to_string());
             Vec::new()
         }
-        _ => reader.table_into(&SECURITY_FIELDS, value, target),
-    };
-    if let Some(message) = target.as_ref().and_then(SecurityFieldsConfig::problem) {
-        reader.problem(place, format!("'security_fields': {message}"));
+        _ => reader.checked_table_into(&SECURITY_FIELDS, value, target, SecurityFieldsConfig::problem),
     }
-    places
 }
 
 /// `security_fields`

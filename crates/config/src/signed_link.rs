@@ -227,12 +227,7 @@ pub(super) fn read(
     value: &Value<'_>,
     target: &mut Option<SignedLinkConfig>,
 ) -> Vec<SectionPlaces> {
-    let places = reader.table_into(&SIGNED_LINK, value, target);
-    if let Some(Err(message)) = target.as_ref().map(SignedLinkConfig::parts) {
-        let place = reader.place(value.span().start);
-        reader.problem(place, format!("'signed_link': {message}"));
-    }
-    places
+    reader.checked_table_into(&SIGNED_LINK, value, target, |own| own.parts().err())
 }
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ pub(super) fn apply_to_sites(config: &mut Config) {
 impl ConfigReader<'_> {
     /// Keys that have no effect without a collector are refused.
     pub(super) fn check_telemetry(&mut self, loaded: &ConfigWithPlaces) {
-        if loaded.config.telemetry.is_on() {
+        if loaded.config.telemetry.is_on() || loaded.places.is_unread(TELEMETRY.name, "endpoint") {
             return;
         }
         if let Some(places) = loaded.places.sections.get(TELEMETRY.name)

@@ -311,12 +311,12 @@ pub static ROUTE: Section<RouteConfig> = Section {
     keys: &[
         Key {
             name: "path",
-            default: Some("\"\""),
+            default: Some(ABSENT),
             example: "\"/old/\"",
             documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` is that path and all below it, \
                 and `\"=/a/\"` is `/a/` alone. As wildcards, `*` matches any text without a slash, and `**` \
                 matches any text. Percent escapes and `..` in a request are resolved before the comparison. \
-                Empty: any path.",
+                Without it: any path.",
             kind: Kind::Checked {
                 what: "path, with `*` and `**` as wildcards",
                 parse: |text, _| routes::check_path(text).map(|()| text.to_string()),
@@ -325,7 +325,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         },
         Key {
             name: "pattern",
-            default: Some("\"\""),
+            default: Some(ABSENT),
             example: "\"/old/([0-9]+)(/.*)?\"",
             documentation: "A regular expression for the whole path, instead of `path`. \
                 It has the syntax of the Rust crate regex, which takes linear time, and works on bytes: \
@@ -560,12 +560,11 @@ pub static ROUTE: Section<RouteConfig> = Section {
         },
         Key {
             name: "alias",
-            default: Some("\"\""),
+            default: Some(ABSENT),
             example: "\"/usr/share/doc\"",
             documentation: "The directory that replaces the beginning of the path, as in nginx and Apache: \
                 with `path = \"/doc/\"`, `/doc/a.html` is the file `a.html` of the directory. `path` must \
-                end with a slash. Not together with `root`, `rewrite`, a program or another server. Empty: \
-                none.",
+                end with a slash. Not together with `root`, `rewrite`, a program or another server.",
             kind: Kind::File(|route, value| route.alias = value),
         },
         Key {

@@ -36,7 +36,8 @@ impl RefusedRequest<'_> {
     /// The request for an error page of this status; `None`: its site has none.
     ///
     /// The site is that of the exchange, or else that of the host, of the name in the TLS handshake, or of
-    /// the address, whichever is known first. `may_serve` returns whether the connection may be used for a host.
+    /// the address, whichever is known first. `may_serve` returns whether the connection may be used for a
+    /// host.
     pub fn page_request(
         self,
         snapshot: &Snapshot,
