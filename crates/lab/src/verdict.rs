@@ -84,9 +84,8 @@ pub fn sentences_with(result: &ResultFile, held_back: &[PeakBottleneck]) -> Vec<
     sentences.extend(processor_time(&ranking.servers));
     sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
     sentences.extend(rivals.iter().filter_map(|system| useful_peak_sentence(system)));
-    if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
-        sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
-    }
+    sentences
+        .extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit_of(result, system)?)));
     sentences.extend(of_bottlenecks(held_back));
     sentences.extend(rivals.iter().filter_map(|system| errors(system)));
     sentences.push(validity(result));
@@ -164,9 +163,22 @@ fn processor_time(servers: &[Server<'_>]) -> Option<String> {
     })
 }
 
+/// The kernel's limit for a system: the one that was measured on as many processors, or else the first.
+pub fn limit_of<'r>(result: &'r ResultFile, system: &SystemResult) -> Option<&'r SystemResult> {
+    let mut limits = result.systems.iter().filter(|limit| limit.is_limit && peak(limit).is_some());
+    let first = limits.clone().next();
+    limits.find(|limit| has_as_many_processors(system, limit)).or(first)
+}
+
+/// Whether two systems had the same number of processors. One that was not pinned counts as one processor, as
+/// its server may be a single thread.
+fn has_as_many_processors(system: &SystemResult, other: &SystemResult) -> bool {
+    system.cpus.len().max(1) == other.cpus.len().max(1)
+}
+
 /// How far a system is from the kernel's limit with as many clients. Rates are compared only if both are the
-/// servers' own, and on one processor, because the limit is a single thread. A limit whose processor was not
-/// full was limited by another resource, and is not a bound.
+/// servers' own, and on as many processors. A limit whose processors were not full was limited by another
+/// resource, and is not a bound.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
     let bound = at_load(limit, own.load())?;
@@ -189,7 +201,7 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
 pub fn share_of_limit(system: &SystemResult, limit: &SystemResult) -> Option<f64> {
     let own = peak(system)?;
     let bound = at_load(limit, own.load())?;
-    let comparable = system.cpus.len() <= 1
+    let comparable = has_as_many_processors(system, limit)
         && rate_is_the_servers(system, own)
         && processors_were_full(&limit.cpus, bound);
     comparable.then(|| own.requests_per_second / bound.requests_per_second)
@@ -351,6 +363,25 @@ mod tests {
         assert!(!sentence.contains("carried"), "{sentence}");
         result.systems[0].mixes[2].server = None;
         assert_eq!(distance_from_limit(&result.systems[0], &result.systems[2]), None);
+    }
+
+    #[test]
+    fn the_limit_has_as_many_processors_as_the_system() {
+        let mut result = sample::result();
+        let (one, mut two) = (result.systems[2].clone(), result.systems[2].clone());
+        two.cpus = vec![0, 2];
+        two.mixes.iter_mut().for_each(|mix| mix.requests_per_second *= 2.0);
+        result.systems.push(two);
+        let on = |cpus: &[usize]| SystemResult { cpus: cpus.to_vec(), ..result.systems[0].clone() };
+        let share = |system: &SystemResult| {
+            let limit = limit_of(&result, system).unwrap();
+            (limit.cpus.len(), share_of_limit(system, limit))
+        };
+        let (_, single) = share(&on(&[0]));
+        assert_eq!((share(&on(&[0])).0, single), (1, share_of_limit(&result.systems[0], &one)));
+        assert_eq!(share(&on(&[0, 2])), (2, single.map(|single| single / 2.0)));
+        // On three, the processor time is compared with the first limit, and the rate with none.
+        assert_eq!(share(&on(&[0, 2, 3])), (1, None));
     }
 
     #[test]

@@ -555,9 +555,17 @@ fn facts_of_the_peak(it: &mut Reader<'_>, captures: &Captures<'_>) {
     it.holds(captures.get(7).is_some() == bound, "a lower bound");
 }
 
+/// The limit on as many processors as the system of this title, or else the first.
+fn limit_of<'r>(it: &Reader<'r>, title: &str) -> &'r SystemResult {
+    let processors = it.system(title).cpus.len();
+    let limits = || it.result.systems.iter().filter(|system| system.is_limit);
+    let same = limits().find(|limit| limit.cpus.len().max(1) == processors.max(1));
+    same.or(limits().next()).expect("the limit")
+}
+
 fn share_of_the_limit(it: &mut Reader<'_>, title: &str, captures: &str) {
     let own = it.peak(title).expect("a peak");
-    let limit = it.result.systems.iter().find(|system| system.is_limit).expect("the limit");
+    let limit = limit_of(it, title);
     let bound = at(limit, own.clients).expect("as many clients");
     let share = own.requests_per_second / bound.requests_per_second * 100.0;
     it.figure("share of the limit", title, captures, Some(share));
@@ -588,7 +596,7 @@ fn beside_the_limit(it: &mut Reader<'_>, captures: &Captures<'_>) {
     }
     let Some(own) = captures.get(4) else { return it.holds(captures.get(3).is_some(), "something is said") };
     let peak = it.peak(&captures[2]).expect("a peak");
-    let limit = it.result.systems.iter().find(|system| system.is_limit).expect("the limit");
+    let limit = limit_of(it, &captures[2]);
     let us = |mix: Option<&MixResult>| Some(mix?.server.as_ref()?.cpu_us_per_request);
     let (own_us, bound_us) = (us(Some(peak)), us(at(limit, peak.clients)));
     it.figure(&format!("µs with {} clients", peak.clients), &captures[2], own.as_str(), own_us);

@@ -93,7 +93,7 @@ impl Measure<'_> {
     pub(super) fn figure(&self, view: &View, canvas: Canvas) -> Figure {
         let chart = self.chart(view);
         let mut caption = format!("{} {}", self.meaning, chart.description);
-        if view.limit().is_some() {
+        if view.has_limit() {
             caption.push_str(self.of_the_limit);
         }
         if chart.has_intervals() {

@@ -11,6 +11,7 @@ use super::style::pixel;
 use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use crate::planning::Plan;
+use touchstone_lab::peaks::peak;
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus};
 use touchstone_lab::verdict::{self, PeakBottleneck};
 
@@ -66,12 +67,14 @@ fn peaks(view: &View) -> Markup {
         .collect();
     peaks.sort_by(|a, b| a.0.system.is_limit.cmp(&b.0.system.is_limit).then(b.2.total_cmp(&a.2)));
     let highest = peaks.iter().map(|peak| peak.2).fold(0.0, f64::max);
-    let limit =
-        view.limit().and_then(|limit| limit.peak).map(|peak| peak.requests_per_second).and_then(drawable);
+    let limit_of = |system: &SystemView| {
+        let limit = view.limit_of(system).and_then(peak)?;
+        drawable(limit.requests_per_second)
+    };
     html! {
         @if !peaks.is_empty() {
             ul class="peaks" aria-label="Peak rates" {
-                @for (system, peak, rate) in &peaks {
+                @for (system, mix, rate) in &peaks {
                     li class=(system.style.class) {
                         div class="who" {
                             strong { (system.style.sample()) (system.label) }
@@ -83,8 +86,8 @@ fn peaks(view: &View) -> Markup {
                             span class="figure" { (number::rate(*rate)) }
                             " " span class="unit" { "requests/s" }
                         }
-                        (bar(*rate, highest, limit.filter(|_| !system.system.is_limit)))
-                        p class="facts" { (facts(view, system, peak)) }
+                        (bar(*rate, highest, limit_of(system)))
+                        p class="facts" { (facts(view, system, mix)) }
                     }
                 }
             }
@@ -119,8 +122,8 @@ fn facts(view: &View, system: &SystemView, peak: &MixResult) -> String {
         Some(server) => format!("{}\u{a0}µs of CPU a request", number::grouped(server.cpu_us_per_request, 1)),
         None => format!("CPU {}", number::NOT_MEASURED),
     });
-    let limit = view.limit().filter(|_| !system.system.is_limit);
-    if let Some(share) = limit.and_then(|limit| verdict::share_of_limit(system.system, limit.system)) {
+    let limit = view.limit_of(system);
+    if let Some(share) = limit.and_then(|limit| verdict::share_of_limit(system.system, limit)) {
         facts
             .push(format!("{} of the limit", touchstone_lab::figures::percent(share).replace(' ', "\u{a0}")));
     }

@@ -10,6 +10,7 @@ use touchstone_lab::arrivals::is_open;
 use touchstone_lab::peaks::{peak_of, rate_is_the_servers};
 use touchstone_lab::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use touchstone_lab::series;
+use touchstone_lab::verdict;
 
 /// The most characters of a system's name in the report's text; the section of the systems has the whole
 /// name.
@@ -141,9 +142,14 @@ impl<'a> View<'a> {
         self.systems.iter().flat_map(|system| &system.runs).map(Vec::len).max().unwrap_or(0)
     }
 
-    /// The first limit that was measured.
-    pub(super) fn limit(&self) -> Option<&SystemView<'a>> {
-        self.systems.iter().find(|system| system.system.is_limit && system.peak.is_some())
+    /// Whether a limit was measured.
+    pub(super) fn has_limit(&self) -> bool {
+        self.systems.iter().any(|system| system.system.is_limit && system.peak.is_some())
+    }
+
+    /// The limit that a system is compared with; `None` for a limit.
+    pub(super) fn limit_of(&self, system: &SystemView<'_>) -> Option<&'a SystemResult> {
+        verdict::limit_of(self.result, system.system).filter(|_| !system.system.is_limit)
     }
 }
 

@@ -18,7 +18,7 @@ pub use requests::LimitServer;
 pub use round::{DEFAULT_PAGE_BYTES, LimitError, LimitOptions, RequestLimit};
 
 use crate::placement::{self, Placement, PlacementOptions};
-use round::{check, measure_requests, median, on_cores, start_server, summary};
+use round::{check, measure_requests, median_of, on_cores, start_server, summary};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use touchstone_load::ConnectionUse;
@@ -82,7 +82,7 @@ pub fn measure(
     }
     let spawn = SpawnLimit {
         program: options.program.display().to_string(),
-        us_per_spawn: median(spawns.iter().map(|time| time.us_per_spawn)),
+        us_per_spawn: median_of(spawns.iter().map(|time| time.us_per_spawn)),
         spawns: spawns.iter().map(|time| time.spawns).sum(),
     };
     let mut report = LimitReport {

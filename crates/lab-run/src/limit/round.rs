@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use touchstone_lab::statistics::quantile::median;
 use touchstone_load::{ConnectionUse, Plan, Progress, Target};
 
 /// The default page: 6,250 bytes, the mean page of the reports of 1999.
@@ -190,33 +191,14 @@ fn run_until(plan: &Plan, interrupt: &AtomicBool) -> Result<touchstone_load::Out
 /// The medians of the rounds.
 pub(super) fn summary(rounds: &[RequestRound]) -> RequestLimit {
     RequestLimit {
-        cpu_us_per_request: median(rounds.iter().map(|round| round.cpu_us_per_request)),
-        requests_per_second: median(rounds.iter().map(|round| round.requests_per_second)),
+        cpu_us_per_request: median_of(rounds.iter().map(|round| round.cpu_us_per_request)),
+        requests_per_second: median_of(rounds.iter().map(|round| round.requests_per_second)),
         requests: rounds.iter().map(|round| round.requests).sum(),
         load_engine_saturated: rounds.iter().any(|round| round.saturated),
     }
 }
 
-/// The middle value, or the mean of the two in the middle; 0 if there are no values.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn medians_are_in_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
-        assert_eq!(median(std::iter::empty()), 0.0);
-    }
+/// The median of the rounds; 0 if there are none.
+pub(super) fn median_of(values: impl Iterator<Item = f64>) -> f64 {
+    median(&values.collect::<Vec<_>>()).unwrap_or(0.0)
 }
