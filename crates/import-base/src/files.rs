@@ -52,10 +52,18 @@ impl Counts {
 pub fn read_text(path: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(failed)?;
-    if !metadata.is_file() || metadata.len() > FILE_BYTES {
-        return Err(format!("{}: not a file of at most {FILE_BYTES} bytes", path.display()));
+    let refused = |reason: &str| Err(format!("{}: {reason}", path.display()));
+    if metadata.is_dir() {
+        return refused("is a directory; name the file of the configuration");
     }
-    Ok(String::from_utf8_lossy(&std::fs::read(path).map_err(failed)?).into_owned())
+    if !metadata.is_file() || metadata.len() > FILE_BYTES {
+        return refused(&format!("not a file of at most {FILE_BYTES} bytes"));
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    if bytes.contains(&0) {
+        return refused("not a text file: it has bytes of zero");
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The files that match a name with `*` and `?` in its last part, sorted by name.

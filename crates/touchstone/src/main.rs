@@ -9,7 +9,7 @@ mod allocator;
 mod commands;
 mod exit;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 /// A request that is not a cache hit uses about twenty small pieces of memory for a moment, and one of
@@ -37,8 +37,23 @@ fn definition() -> clap::Command {
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| without_hidden(error).exit());
+    let arguments =
+        Arguments::try_parse().unwrap_or_else(|error| with_useful_advice(without_hidden(error)).exit());
     arguments.command.run().into()
+}
+
+/// The same error, but without the advice to write an unknown option as a value: no value begins with two
+/// hyphens. For the port of a server it names the option that has one.
+fn with_useful_advice(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+        if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(name)) if name == "--port")
+        {
+            let listen = "--listen 127.0.0.1:PORT".to_string();
+            error.insert(ContextKind::SuggestedArg, ContextValue::String(listen));
+        }
+    }
+    error
 }
 
 /// The same error, but without proposing a subcommand that only the server starts.

@@ -126,8 +126,8 @@ fn add(
         false => "it is not applied; what it forbids is refused",
     };
     messages.push(format!(
-        "{}: {what}. `touchstone import apache {}` translates it; or set the access to the directory by a \
-         route with 'path = {at:?}'; or set 'htaccess = \"ignore\"' to ignore these files",
+        "{}: {what}. `touchstone import apache {}` translates it; or, in a configuration, set the access to \
+         the directory by a route with 'path = {at:?}', or set 'htaccess = \"ignore\"' to ignore these files",
         file.display(),
         place.on_disk.display(),
     ));

@@ -54,6 +54,14 @@ impl Target {
         })?;
         match ask(&address, request, patience(&server)) {
             Ok(answer) => Ok(ServerReply { answer, server }),
+            Err(_) if self.config.as_deref().is_some_and(|file| !file.exists()) => {
+                let file = self.config.as_deref().unwrap_or(Path::new("")).display();
+                eprintln!(
+                    "touchstone {command}: {file}: no such file, and no server answers that was started with \
+                     it; name the server's own configuration, or its control socket with --socket"
+                );
+                Err(Exit::Failed)
+            }
             Err(error) => {
                 eprintln!("touchstone {command}: {}", explained(&address, &server, &error));
                 if let Some(problem) = unreadable {

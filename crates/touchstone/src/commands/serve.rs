@@ -30,6 +30,10 @@ pub struct Arguments {
     #[arg(value_name = "TARGET", conflicts_with_all = ["config", "root"])]
     target: Option<String>,
 
+    /// Further targets, which are refused with a message.
+    #[arg(hide = true)]
+    more: Vec<String>,
+
     /// The configuration file (docs/configuration.md; `touchstone check --explain` lists every key)
     #[arg(long, value_name = "FILE", conflicts_with_all = QUICK)]
     config: Option<PathBuf>,
@@ -89,6 +93,12 @@ const QUICK: [&str; 7] = ["root", "python", "listen", "cert", "key", "developmen
 
 /// Serves until a signal ends it.
 pub fn run(mut arguments: Arguments) -> Exit {
+    if !arguments.more.is_empty() {
+        return refuse(
+            "one target at a time can be served; several are the sites or routes of a configuration, which \
+             `touchstone init` begins",
+        );
+    }
     let target = match arguments.target.as_deref().map(Target::of).transpose() {
         Ok(target) => target,
         Err(message) => return refuse(&message),

@@ -28,6 +28,9 @@ impl Target {
         if text.contains("://") || text.starts_with("unix:") {
             return OriginUrl::parse(text).map(|_| Target::Origin(text.to_string()));
         }
+        if text.is_empty() {
+            return Err("the target is empty; write . for this directory".to_string());
+        }
         let path = PathBuf::from(text);
         if path.is_dir() {
             return Ok(match path.join("WEB-INF").is_dir() {
@@ -73,9 +76,13 @@ fn names(text: &str) -> Option<(&str, &str)> {
 fn unknown(text: &str) -> String {
     let (before, behind) = text.rsplit_once(':').unwrap_or((text, ""));
     if !before.contains('/') && behind.parse::<u16>().is_ok() {
+        let host = if before.is_empty() { "127.0.0.1" } else { before };
         return format!(
-            "{text}: no such file or directory; for a server at this address write http://{text}"
+            "{text}: no such file or directory; for a server at this address write http://{host}:{behind}"
         );
+    }
+    if text.ends_with(".toml") {
+        return format!("{text}: no such file; `touchstone init {text}` writes a configuration");
     }
     if let Some((module, _)) = names(text) {
         let first = module.split('.').next().unwrap_or(module);
@@ -135,6 +142,9 @@ mod tests {
         }
         for (text, word) in [
             ("localhost:3000", "http://localhost:3000"),
+            (":3000", "http://127.0.0.1:3000"),
+            ("", "write . for this directory"),
+            ("no-such-file.toml", "`touchstone init no-such-file.toml`"),
             ("app.main:application", "app.py"),
             ("ftp://example.org", "http://host:port"),
             ("https://", "host"),

@@ -60,10 +60,11 @@ fn init_writes_what_serves_and_does_not_write_over_it() {
     let tree = Tree::standard();
     let root = tree.root();
     let init = |more: &[&str]| {
-        let first = ["init", "--yes", "--listen", "127.0.0.1:0", "--root", root.to_str().unwrap()];
+        let first = ["init", "--yes", "--listen", "127.0.0.1:0"];
         run_in(tree.around(), first.iter().chain(more))
     };
-    let output = init(&[]);
+    let root = ["--root", root.to_str().unwrap()];
+    let output = init(&root);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     let file = tree.beside("touchstone.toml");
     let text = fs::read_to_string(&file).unwrap();
@@ -80,12 +81,15 @@ fn init_writes_what_serves_and_does_not_write_over_it() {
     assert_eq!(forced.status.code(), Some(0), "{:?}", error_lines(&forced));
     assert_eq!(Server::start([&file]).get("/").body, b"hi");
 
-    let printed = init(&["-"]);
+    let printed = init(&["-", root[0], root[1]]);
     assert!(String::from_utf8(printed.stdout).unwrap().contains("[[site]]"));
     for (words, message) in [
         (&["other.toml", "--kind", "proxy", "--to", "localhost"][..], "an origin is"),
         (&["other.toml", "--host", "a b"], "host name"),
-        (&["other.toml", "--kind", "servlet"], "an answer is needed"),
+        (&["other.toml", "--kind", "servlet"], "--app: an answer is needed"),
+        (&["other.toml", "--kind", "files", "--to", "http://a"], "--to has no effect with --kind files"),
+        (&["."], "is a directory; name a file, such as ./touchstone.toml"),
+        (&["missing/other.toml"], "the directory missing does not exist"),
     ] {
         let refused = init(words);
         assert_eq!(refused.status.code(), Some(2), "{words:?}");
@@ -98,6 +102,33 @@ fn init_writes_what_serves_and_does_not_write_over_it() {
     assert!(error_lines(&missing)[0].contains("missing-directory"), "{:?}", error_lines(&missing));
     let asked = run_in(tree.around(), ["init", "third.toml"]);
     assert!(error_lines(&asked)[0].contains("--yes"), "{:?}", error_lines(&asked));
+}
+
+/// What a newcomer writes first and wrong is refused with what to write instead.
+#[test]
+fn wrong_commands_are_told_what_to_write() {
+    let tree = Tree::standard();
+    fs::write(tree.beside("binary"), [b'a', 0, 0xff, b'\n']).unwrap();
+    for (words, message) in [
+        (&["serve", "a", "b"][..], "one target at a time"),
+        (&["serve", ""], "write . for this directory"),
+        (&["serve", ":3000"], "http://127.0.0.1:3000"),
+        (&["serve", "missing.toml"], "`touchstone init missing.toml`"),
+        (&["serve", "--port", "8080"], "'--listen 127.0.0.1:PORT'"),
+        (&["import", "nginx", "."], "is a directory; name the file"),
+        (&["import", "nginx", "binary"], "not a text file"),
+        (&["import", "caddy", "binary"], "not a text file"),
+        (&["import", "apache", "binary"], "not a text file"),
+    ] {
+        let output = run_in(tree.around(), words);
+        let text = error_lines(&output).join("\n");
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{words:?}: {text}");
+        assert!(text.contains(message) && !text.contains("as a value, use"), "{words:?}: {text}");
+    }
+    let asked = run_in(tree.around(), ["status", "--config", "missing.toml"]);
+    let lines = error_lines(&asked);
+    assert_eq!((asked.status.code(), lines.len()), (Some(1), 1), "{lines:?}");
+    assert!(lines[0].starts_with("touchstone status: missing.toml: no such file"), "{lines:?}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     agree_to_terms: bool,
 
     /// The address and port to listen on [default: 127.0.0.1:8080, with a certificate 0.0.0.0:443]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address)]
     listen: Option<SocketAddr>,
 
     /// Do not ask: missing options have their defaults
@@ -135,16 +135,72 @@ pub(super) struct Answers {
     is_application: bool,
 }
 
+impl Arguments {
+    /// The kind that the options mean.
+    fn usual_kind(&self) -> Kind {
+        match self {
+            Arguments { to: Some(_), .. } => Kind::Proxy,
+            Arguments { php: Some(_), .. } => Kind::Php,
+            Arguments { app: Some(_), .. } => Kind::Servlet,
+            _ => Kind::Files,
+        }
+    }
+
+    /// Options that belong to other kinds have no effect.
+    fn check_kind(&self, kind: Kind) -> Result<(), String> {
+        let misplaced = [
+            ("--root", self.root.is_some(), &[Kind::Files, Kind::Php][..]),
+            ("--to", self.to.is_some(), &[Kind::Proxy, Kind::Accelerate]),
+            ("--php", self.php.is_some(), &[Kind::Php]),
+            ("--app", self.app.is_some(), &[Kind::Servlet]),
+        ];
+        check_places(&misplaced, "--kind", kind)
+    }
+
+    /// The same for the source of the certificate.
+    fn check_tls(&self, tls: Tls) -> Result<(), String> {
+        let misplaced = [
+            ("--cert", self.cert.is_some(), &[Tls::Files][..]),
+            ("--key", self.key.is_some(), &[Tls::Files]),
+            ("--contact", self.contact.is_some(), &[Tls::Acme]),
+            ("--agree-to-terms", self.agree_to_terms, &[Tls::Acme]),
+        ];
+        check_places(&misplaced, "--tls", tls)
+    }
+}
+
+/// Refuses options that were given and do not belong to the choice. Each has the choices that it belongs to.
+fn check_places<T: clap::ValueEnum + PartialEq + Copy>(
+    options: &[(&str, bool, &[T])],
+    of: &str,
+    choice: T,
+) -> Result<(), String> {
+    let misplaced = options.iter().find(|(_, is_given, choices)| *is_given && !choices.contains(&choice));
+    let Some((option, _, choices)) = misplaced else { return Ok(()) };
+    let choices: Vec<String> = choices.iter().map(|choice| name(*choice)).collect();
+    Err(format!(
+        "{option} has no effect with {of} {}; remove it, or use {of} {}",
+        name(choice),
+        choices.join(" or ")
+    ))
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!("{text:?} is not a numeric address with a port, such as 127.0.0.1:8080 or [::1]:8080")
+    })
+}
+
 /// Asks, writes and checks.
 pub(crate) fn run(arguments: Arguments) -> Exit {
+    let is_output = arguments.file == Path::new("-");
+    if let Some(message) = problem_of_file(&arguments.file, arguments.force).filter(|_| !is_output) {
+        return refuse(&message);
+    }
     if !arguments.yes && !io::stdin().is_terminal() {
         return refuse(
             "standard input is not a terminal; use --yes, and options for other values than the defaults",
         );
-    }
-    let is_output = arguments.file == Path::new("-");
-    if !is_output && !arguments.force && arguments.file.exists() {
-        return refuse(&format!("{}: exists already; --force overwrites it", arguments.file.display()));
     }
     let mut ask = Prompt { input: io::stdin().lock(), output: io::stderr(), is_silent: arguments.yes };
     let written = answers(&arguments, &mut ask).map(|answers| text::configuration(&answers));
@@ -171,6 +227,21 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
 fn refuse(message: &str) -> Exit {
     eprintln!("touchstone init: {message}");
     Exit::Usage
+}
+
+/// Why this file cannot be written, as far as is known before the questions.
+fn problem_of_file(file: &Path, force: bool) -> Option<String> {
+    let shown = file.display();
+    if file.is_dir() {
+        let inside = file.join("touchstone.toml");
+        return Some(format!("{shown}: is a directory; name a file, such as {}", inside.display()));
+    }
+    if !force && file.exists() {
+        return Some(format!("{shown}: exists already; --force overwrites it"));
+    }
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty())?;
+    let is_missing = !directory.exists();
+    is_missing.then(|| format!("{shown}: the directory {} does not exist; create it", directory.display()))
 }
 
 fn write(file: &Path, text: &str, force: bool) -> io::Result<()> {
@@ -209,20 +280,20 @@ struct Prompt<I, O> {
 }
 
 impl<I: BufRead, O: Write> Prompt<I, O> {
-    /// The option, or else the answer to the question, or else the default; repeats the question until the
-    /// answer is valid.
+    /// The option of this name, or else the answer to the question, or else the default; repeats the question
+    /// until the answer is valid.
     fn answer<T>(
         &mut self,
-        option: Option<String>,
+        (name, option): (&str, Option<String>),
         question: &str,
         default: &str,
         check: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, String> {
         if let Some(given) = option {
-            return check(&given);
+            return check(&given).map_err(|message| format!("{name}: {message}"));
         }
         if self.is_silent {
-            return check(default).map_err(|message| format!("{question}: {message}"));
+            return check(default).map_err(|message| format!("{name}: {message}"));
         }
         loop {
             let shown = if default.is_empty() { String::new() } else { format!(" [{default}]") };
@@ -268,31 +339,35 @@ fn some_text(text: &str) -> Result<String, String> {
 
 fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Prompt<I, O>) -> Result<Answers, String> {
     let kind_question = "What is to be served: files, proxy, accelerate, php or servlet";
-    let kind: Kind = ask.answer(arguments.kind.map(name), kind_question, "files", choice)?;
+    let usual = name(arguments.usual_kind());
+    let kind: Kind = ask.answer(("--kind", arguments.kind.map(name)), kind_question, &usual, choice)?;
+    arguments.check_kind(kind)?;
     let mut root = String::from(".");
     if matches!(kind, Kind::Files | Kind::Php) {
         let usual = ["public", "www", "site"].into_iter().find(|name| Path::new(name).is_dir());
         let question = "Directory of the files";
-        root = ask.answer(arguments.root.clone(), question, usual.unwrap_or("."), some_text)?;
+        root = ask.answer(("--root", arguments.root.clone()), question, usual.unwrap_or("."), some_text)?;
     }
     let what = match kind {
         Kind::Files => String::new(),
         Kind::Proxy | Kind::Accelerate => {
             let origin = |text: &str| OriginUrl::parse(text).map(|_| text.to_string());
             let question = "URL of the application";
-            ask.answer(arguments.to.clone(), question, "http://127.0.0.1:3000", origin)?
+            ask.answer(("--to", arguments.to.clone()), question, "http://127.0.0.1:3000", origin)?
         }
         Kind::Php => {
             let question = "php-fpm: unix:/path/of/socket, host:port, or managed (started by the server)";
-            ask.answer(arguments.php.clone(), question, &php_socket(), some_text)?
+            ask.answer(("--php", arguments.php.clone()), question, &php_socket(), some_text)?
         }
-        Kind::Servlet => ask.answer(arguments.app.clone(), "The application (.war)", "", some_text)?,
+        Kind::Servlet => {
+            ask.answer(("--app", arguments.app.clone()), "The application (.war)", "", some_text)?
+        }
     };
     let hosts = if arguments.hosts.is_empty() {
         let split = |text: &str| {
             Ok(text.split([' ', ',']).filter(|host| !host.is_empty()).map(String::from).collect())
         };
-        ask.answer(None, "Host names, with spaces between (none: every host)", "", split)?
+        ask.answer(("--host", None), "Host names, with spaces between (none: every host)", "", split)?
     } else {
         arguments.hosts.clone()
     };
@@ -301,7 +376,8 @@ fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Prompt<I, O>) 
         None => (String::new(), "off"),
     };
     let tls_question = "Certificate: off, acme (Let's Encrypt), files or development";
-    let tls: Tls = ask.answer(arguments.tls.map(name), tls_question, default, choice)?;
+    let tls: Tls = ask.answer(("--tls", arguments.tls.map(name)), tls_question, default, choice)?;
+    arguments.check_tls(tls)?;
     let mut answers = Answers {
         kind,
         what,
@@ -318,9 +394,9 @@ fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Prompt<I, O>) 
     answers.is_application = has_front_controller(Path::new(&answers.root));
     certificate(arguments, ask, &mut answers)?;
     let default = if tls == Tls::Off { "127.0.0.1:8080" } else { "0.0.0.0:443" };
-    let address = |text: &str| text.parse().map_err(|_| format!("{text:?} is not an address and a port"));
     let listen = arguments.listen.map(|listen| listen.to_string());
-    answers.listen = ask.answer(listen, "Address and port to listen on", default, address)?;
+    answers.listen =
+        ask.answer(("--listen", listen), "Address and port to listen on", default, parse_address)?;
     Ok(answers)
 }
 
@@ -333,11 +409,19 @@ fn certificate<I: BufRead, O: Write>(
     match answers.tls {
         Tls::Off | Tls::Development => {}
         Tls::Files => {
-            answers.certificate =
-                ask.answer(arguments.cert.clone(), "Certificate (PEM)", "certificate.pem", some_text)?;
+            answers.certificate = ask.answer(
+                ("--cert", arguments.cert.clone()),
+                "Certificate (PEM)",
+                "certificate.pem",
+                some_text,
+            )?;
             let any = |text: &str| Ok(text.to_string());
-            answers.key =
-                ask.answer(arguments.key.clone(), "Its key (PEM; none: in the same file)", "", any)?;
+            answers.key = ask.answer(
+                ("--key", arguments.key.clone()),
+                "Its key (PEM; none: in the same file)",
+                "",
+                any,
+            )?;
         }
         Tls::Acme => {
             if answers.hosts.is_empty() {
@@ -345,10 +429,10 @@ fn certificate<I: BufRead, O: Write>(
             }
             let any = |text: &str| Ok(text.to_string());
             let question = "Email address for the authority (none: it sends no messages)";
-            answers.contact = ask.answer(arguments.contact.clone(), question, "", any)?;
+            answers.contact = ask.answer(("--contact", arguments.contact.clone()), question, "", any)?;
             let agreed = arguments.agree_to_terms.then(|| "yes".to_string());
             let question = "Do you agree to https://letsencrypt.org/repository/ (yes or no)";
-            let is_agreed = ask.answer(agreed, question, "no", |text| match text {
+            let is_agreed = ask.answer(("--agree-to-terms", agreed), question, "no", |text| match text {
                 "yes" | "y" => Ok(true),
                 "no" | "n" => Ok(false),
                 _ => Err("yes or no".to_string()),
@@ -426,6 +510,57 @@ mod tests {
         assert_eq!(answers.listen.to_string(), "127.0.0.1:8080");
         assert!(output.contains("not one of files, proxy"), "{output}");
         assert!(output.contains("an origin is"), "{output}");
+    }
+
+    #[test]
+    fn options_mean_a_kind_and_belong_to_it() {
+        let of = |change: fn(&mut Arguments)| {
+            let mut arguments = Arguments { yes: true, ..Arguments::default() };
+            change(&mut arguments);
+            asked(arguments, "").0
+        };
+        let origin = || Some("http://127.0.0.1:9".to_string());
+        assert_eq!(of(|own| own.to = Some("unix:/a.sock".into())).unwrap().kind, Kind::Proxy);
+        assert_eq!(of(|own| own.app = Some("a.war".into())).unwrap().kind, Kind::Servlet);
+        assert_eq!(of(|own| own.php = Some("managed".into())).unwrap().kind, Kind::Php);
+        let refused = |arguments: Arguments| asked(Arguments { yes: true, ..arguments }, "").0.unwrap_err();
+        let files = Some(Kind::Files);
+        assert_eq!(
+            refused(Arguments { kind: files, to: origin(), ..Arguments::default() }),
+            "--to has no effect with --kind files; remove it, or use --kind proxy or accelerate"
+        );
+        let contact = Some("a@b".to_string());
+        assert_eq!(
+            refused(Arguments { contact, ..Arguments::default() }),
+            "--contact has no effect with --tls off; remove it, or use --tls acme"
+        );
+        assert_eq!(
+            refused(Arguments { kind: Some(Kind::Servlet), ..Arguments::default() }),
+            "--app: an answer is needed"
+        );
+        assert_eq!(
+            refused(Arguments { root: Some(" ".into()), ..Arguments::default() }),
+            "--root: an answer is needed"
+        );
+        assert!(parse_address("8080").unwrap_err().contains("127.0.0.1:8080"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_refused_before_the_questions() {
+        let directory = tempfile::tempdir().unwrap();
+        let problem = |name: &str, force| {
+            let above = format!("{}/", directory.path().display());
+            problem_of_file(&directory.path().join(name), force).map(|text| text.replace(&above, ""))
+        };
+        std::fs::create_dir(directory.path().join("d")).unwrap();
+        std::fs::write(directory.path().join("a.toml"), "").unwrap();
+        assert_eq!(problem("new.toml", false), None);
+        assert_eq!(problem("a.toml", true), None);
+        let is = |text: &str| Some(text.to_string());
+        assert_eq!(problem("a.toml", false), is("a.toml: exists already; --force overwrites it"));
+        assert_eq!(problem("d", true), is("d: is a directory; name a file, such as d/touchstone.toml"));
+        assert_eq!(problem("e/a.toml", true), is("e/a.toml: the directory e does not exist; create it"));
+        assert_eq!(problem_of_file(Path::new("no-such-file.toml"), false), None);
     }
 
     #[test]
