@@ -255,17 +255,17 @@ impl<'t> Reader<'t> {
         (target, places)
     }
 
-    /// Reports an empty string or array as the value of a key that has no default, or whose absence means
-    /// something else than an empty value.
+    /// Reports an empty string as the value of a key that has no default, or whose absence means something
+    /// else than an empty value. (An empty array may be meant: `origins = []` of a route permits no site.)
     fn check_filled<C>(&mut self, key: &Key<C>, value: &Value<'_>) {
-        let needed = match (value.get_ref(), key.default) {
-            (DeValue::String(text), None | Some(ABSENT)) if text.is_empty() => "must not be empty",
-            (DeValue::Array(items), None) if items.is_empty() => "must hold at least one value",
+        let without = match (value.get_ref(), key.default) {
+            (DeValue::String(text), None) if text.is_empty() => "",
+            (DeValue::String(text), Some(ABSENT)) if text.is_empty() => ", or leave the key out",
             _ => return,
         };
         let (name, place) = (key.name, self.place(value.span().start));
-        let without = if key.default.is_some() { ", or leave the key out" } else { "" };
-        self.problem(place, format!("'{name}' {needed}; write a value such as {}{without}", key.example));
+        let message = format!("'{name}' must not be empty; write a value such as {}{without}", key.example);
+        self.problem(place, message);
     }
 
     /// Reports an unknown key. Returns the key that was probably meant.
