@@ -181,10 +181,8 @@ mod tests {
         );
         assert_eq!(
             cycle("include = 'b.*'\n"),
-            [
-                "b.toml:1:1: 'include': line 1 of b.toml includes b.toml itself; remove it, the key is valid in \
-              main.toml only"
-            ]
+            ["b.toml:1:1: 'include': line 1 of b.toml includes b.toml itself; remove it, the key is valid \
+              in main.toml only"]
         );
         assert_eq!(
             cycle("include = 'c.toml'\n"),
