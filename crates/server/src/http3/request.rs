@@ -310,9 +310,9 @@ impl StreamTask<'_> {
         body: Option<Receiver>,
     ) -> RequestAction {
         let connection = self.connection();
-        let host = Some(Bytes::copy_from_slice(view.authority())).filter(|host| !host.is_empty());
+        let host = || Some(Bytes::copy_from_slice(view.authority())).filter(|host| !host.is_empty());
         if view.is_header_section_too_large() {
-            return RequestAction::Refused(Box::new(Refusal { host, ..Refusal::unread(431) }));
+            return RequestAction::Refused(Box::new(Refusal { host: host(), ..Refusal::unread(431) }));
         }
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
@@ -341,7 +341,7 @@ impl StreamTask<'_> {
             self.progress().set_under_way(under_way);
         }
         if let Some(answer) = refusal {
-            return RequestAction::Refused(Box::new(Refusal { received, is_complete, host, answer }));
+            return RequestAction::Refused(Box::new(Refusal { received, is_complete, host: host(), answer }));
         }
         let arrival = self.arrival();
         let sites = connection.listener.sites(&state.snapshot);
@@ -353,7 +353,9 @@ impl StreamTask<'_> {
                 request,
                 asks_for_body: has_body && view.expectation() == Expectation::Continue,
             })),
-            Err(answer) => RequestAction::Refused(Box::new(Refusal { received, is_complete, host, answer })),
+            Err(answer) => {
+                RequestAction::Refused(Box::new(Refusal { received, is_complete, host: host(), answer }))
+            }
         }
     }
 
