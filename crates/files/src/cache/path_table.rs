@@ -5,6 +5,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// A map from paths.
 pub(super) struct PathTable<T> {
@@ -53,13 +54,11 @@ impl<T> PathTable<T> {
 
     /// Sets the value of `path`.
     pub(super) fn insert(&mut self, path: Box<[u8]>, value: T) {
-        match self.get_mut(&path) {
-            Some(present) => *present = value,
-            None => {
-                let hash = self.hash(&path);
-                let PathTable { rows, hashes } = self;
-                rows.insert_unique(hash.0, Row { path, value }, |row| hashes.hash_one(&*row.path));
-            }
+        let hash = self.hash(&path);
+        let PathTable { rows, hashes } = self;
+        match rows.entry(hash.0, |row| row.path == path, |row| hashes.hash_one(&*row.path)) {
+            Entry::Occupied(row) => row.into_mut().value = value,
+            Entry::Vacant(place) => _ = place.insert(Row { path, value }),
         }
     }
 
