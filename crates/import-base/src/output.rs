@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::directive::Directive;
 use crate::toml_text::toml_string;
 
 /// The networks of all clients, for `deny`.
@@ -239,6 +240,16 @@ impl Section {
         }
         self.below.iter().for_each(|section| section.write(out));
     }
+}
+
+/// A route that is to refuse all requests of a place, because of these directives, which were not translated:
+/// so far only its comments.
+pub fn untranslated(lines: &[&Directive]) -> Section {
+    let mut route = Section::new("[[site.route]]");
+    lines.iter().for_each(|line| route.note(line.to_string()));
+    route.note("This was not translated: all of these requests are refused until you write what it does,");
+    route.note("and remove this route.");
+    route
 }
 
 fn bare_or_quoted(key: &str) -> String {

@@ -15,7 +15,7 @@ use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
 use super::{forward_auth, rewrite, templates, variants};
 use touchstone_import_base::directive::Directive;
-use touchstone_import_base::output::{EVERY_CLIENT, Section};
+use touchstone_import_base::output::{EVERY_CLIENT, Section, untranslated};
 use touchstone_import_base::toml_text::{toml_string, toml_strings};
 
 /// The most routes with combinations of changes that one answer becomes.
@@ -553,10 +553,7 @@ fn refused_until(lines: &[&Directive], outer: &Matcher) -> Option<Section> {
     if lines.is_empty() {
         return None;
     }
-    let mut route = Section::new("[[site.route]]");
-    lines.iter().for_each(|line| route.note(line.to_string()));
-    route.note("This was not translated: all of these requests are refused until you write what it does,");
-    route.note("and remove this route.");
+    let mut route = untranslated(lines);
     if outer.keys_of_guard(Guard::Refusal, &mut route).is_err() {
         route = route.without_keys().with_header("[[site.route]]");
         route.key("path", toml_string("/"));

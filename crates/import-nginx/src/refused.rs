@@ -4,7 +4,7 @@
 use super::matching::Match;
 use touchstone_import_base::account::Account;
 use touchstone_import_base::directive::Directive;
-use touchstone_import_base::output::Section;
+use touchstone_import_base::output::{Section, untranslated};
 use touchstone_import_base::toml_text::toml_string;
 
 /// The advice for such a directive.
@@ -23,10 +23,7 @@ pub fn route(lines: &[&Directive], how: Option<&Match>) -> Option<Section> {
     if lines.is_empty() {
         return None;
     }
-    let mut route = Section::new("[[site.route]]");
-    lines.iter().for_each(|line| route.note(line.to_string()));
-    route.note("This was not translated: all of these requests are refused until you write what it does,");
-    route.note("and remove this route.");
+    let mut route = untranslated(lines);
     match how {
         Some(how) => how.keys(&mut route).ok()?,
         None => route.key("path", toml_string("/")),
