@@ -86,19 +86,32 @@ pub fn make_request(
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
     let Paths { decoded: path, encoded: encoded_path, received } =
         paths(snapshot.sites[site].config.path_rules(), sent, received)?;
-    let fields = HeadFields { head: &received.head, buffer: &received.buffer };
-    let client = client_of(snapshot, arrival.peer, &fields);
     let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
-    let details = RequestDetails {
+    let trusted_proxy = arrival.peer.map(|peer| peer.ip()).filter(is_trusted);
+    let of_arrival = details_of(snapshot, arrival, received, site, host);
+    let details = RequestDetails { path, encoded_path, query, trusted_proxy, ..of_arrival };
+    Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
+}
+
+/// The details of a request for the path `/` of a site, as it arrived: no rule has looked at it.
+pub(super) fn details_of(
+    snapshot: &Snapshot,
+    arrival: Arrival,
+    received: Rc<ReceivedHead>,
+    site: usize,
+    host: Option<Bytes>,
+) -> RequestDetails {
+    let fields = HeadFields { head: &received.head, buffer: &received.buffer };
+    RequestDetails {
         protocol: arrival.protocol,
-        path,
-        encoded_path,
-        query,
+        path: Bytes::new(),
+        encoded_path: Bytes::from_static(b"/"),
+        query: None,
         host,
         site,
-        client,
+        client: client_of(snapshot, arrival.peer, &fields),
         locator: snapshot.locator.clone(),
-        trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
+        trusted_proxy: None,
         server: arrival.listener.for_programs(arrival.tls.is_some()),
         tls: arrival.tls,
         user: None,
@@ -114,8 +127,7 @@ pub fn make_request(
         route: None,
         trace: None,
         received,
-    };
-    Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
+    }
 }
 
 /// The client, behind trusted proxies; the port is 0 if only the address is known.

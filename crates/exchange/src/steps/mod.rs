@@ -78,7 +78,7 @@ use middleware::Chain;
 pub use core_handlers::{begin_early, handler_of};
 pub use make_request::{Arrival, client_of, make_request, refuse};
 pub use progress::Progress;
-pub use refusal_page::{RefusedRequest, add_refusal_page};
+pub use refusal_page::{RefusedRequest, add_refusal_page, named_host, with_refusal_page};
 
 /// An answer, with values for the log.
 pub struct ExchangeAnswer {

@@ -10,11 +10,10 @@ use touchstone_handler::answer::Answer;
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{ReceivedHead, Request, RequestDetails};
 use touchstone_http::request::{HeadBuilder, Limits};
-use touchstone_http::request_view::HeadFields;
 use touchstone_http::target::{RequestTarget, parse_target};
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
-use super::make_request::{Arrival, client_of};
+use super::make_request::{Arrival, details_of};
 use super::{Progress, StepContext};
 use crate::core::Core;
 
@@ -57,45 +56,24 @@ impl RefusedRequest<'_> {
         };
         snapshot.error_page(site, route, status)?;
         let received = self.received.or_else(|| stand_in(host.as_deref()))?;
-        let fields = HeadFields { head: &received.head, buffer: &received.buffer };
-        let client = client_of(snapshot, self.arrival.peer, &fields);
-        let details = RequestDetails {
-            protocol: self.arrival.protocol,
-            path: Bytes::new(),
-            encoded_path: Bytes::from_static(b"/"),
-            query: None,
-            host,
-            site,
-            client,
-            locator: snapshot.locator.clone(),
-            trusted_proxy: None,
-            server: self.arrival.listener.for_programs(self.arrival.tls.is_some()),
-            tls: self.arrival.tls,
-            user: None,
-            claims: None,
-            bot: None,
-            is_admitted: false,
-            session: None,
-            id: Box::default(),
-            depth: 0,
-            connection: self.arrival.connection,
-            stream: self.arrival.stream,
-            page_variables: None,
-            route,
-            trace: None,
-            received,
-        };
+        let details = RequestDetails { route, ..details_of(snapshot, self.arrival, received, site, host) };
         Some(Request::new(details, Receiver::of(Bytes::new())))
     }
 }
 
 /// The host that a complete head names.
 fn host_of(received: &ReceivedHead) -> Option<Bytes> {
-    // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
-    if let Ok(RequestTarget::Absolute { authority, .. }) = parse_target(false, false, received.target()) {
-        return Some(received.share(authority));
+    let host = received.values("host").next();
+    named_host(received.target(), host).map(|host| received.share(host))
+}
+
+/// The host that a head names: `host` is its field, which the authority of an absolute target replaces (RFC
+/// 9112 section 3.2.2).
+pub fn named_host<'a>(target: &'a [u8], host: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    match parse_target(false, false, target) {
+        Ok(RequestTarget::Absolute { authority, .. }) => Some(authority),
+        _ => host,
     }
-    received.values("host").next().map(|host| received.share(host))
 }
 
 /// A head in place of one that could not be read, for pages with directives.
@@ -104,6 +82,21 @@ fn stand_in(host: Option<&[u8]>) -> Option<Rc<ReceivedHead>> {
     builder.field(b"host", host.unwrap_or_default());
     let (head, buffer, outcome) = builder.finish();
     outcome.ok().map(|()| Rc::new(ReceivedHead { head, buffer: buffer.into() }))
+}
+
+/// A refusal, with the error page of the request's site if it has one.
+pub async fn with_refusal_page(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    refused: RefusedRequest<'_>,
+    may_serve: impl Fn(Option<&[u8]>) -> bool,
+    form: ConnectionForm,
+    answer: Answer,
+) -> Answer {
+    match refused.page_request(snapshot, may_serve, answer.status) {
+        Some(request) => add_refusal_page(core, snapshot, &request, form, answer).await,
+        None => answer,
+    }
 }
 
 /// Replaces the built-in page of a refusal by the page of the site that

@@ -395,13 +395,8 @@ impl StreamTask<'_> {
         let refused =
             RefusedRequest { sites, arrival: self.arrival(), received, host, progress: self.progress() };
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
-        match refused.page_request(snapshot, may_serve, answer.status) {
-            Some(request) => {
-                let form = ConnectionForm::Persistent;
-                steps::add_refusal_page(&core, snapshot, &request, form, answer).await
-            }
-            None => answer,
-        }
+        let form = ConnectionForm::Persistent;
+        steps::with_refusal_page(&core, snapshot, refused, may_serve, form, answer).await
     }
 
     /// Runs the handler, feeds it the body, and writes its answer, until the client leaves.
