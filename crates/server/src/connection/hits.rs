@@ -102,9 +102,7 @@ impl Connection {
     /// answers it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> CacheAttempt {
-        if self.listener.generation != state.generation {
-            self.listener.apply_config(state);
-        }
+        self.listener.follow_config(state);
         let form = self.form(state);
         let date = self.core.clock.second();
         let context = LookupContext {

@@ -168,9 +168,7 @@ impl Connection {
         let PendingCall { snapshot, of, call } = pending;
         let CalledRequest { site, route, client, user, started } = of;
         let core = self.core.clone();
-        if self.listener.generation != core.state.borrow().generation {
-            self.listener.apply_config(&core.state.borrow());
-        }
+        self.listener.follow_config(&core.state.borrow());
         let Some(received) = self.take_head().map(Rc::new) else { return ConnectionStep::Close };
         let interface =
             snapshot.sites.get(site).and_then(|site| site.rules.as_ref()?.interface_at(route).cloned());

@@ -47,7 +47,6 @@ use touchstone_files::cache::{ConnectionForm, PreparedResponse};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::request::Protocol;
 use touchstone_http::request::{KnownField, RequestError, RequestHead, Version};
-use touchstone_http::target::{RequestTarget, parse_target};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
@@ -55,7 +54,7 @@ use touchstone_transport::Transport;
 use crate::accounting::{self, AnsweredRequest};
 use touchstone_exchange::core::worker::PendingCall;
 use touchstone_exchange::core::{Core, CoreState};
-use touchstone_exchange::steps::Progress;
+use touchstone_exchange::steps::{self, Progress};
 
 /// What a connection has to do next.
 pub enum ConnectionStep {
@@ -277,15 +276,14 @@ impl Connection {
         let (mut answer, progress) = (Answer::error(refusal.status()), Progress::default());
         let (snapshot, limits) = {
             let state = self.core.state.borrow();
-            if self.listener.generation != state.generation {
-                self.listener.apply_config(&state);
-            }
+            self.listener.follow_config(&state);
             (state.snapshot.clone(), state.limits)
         };
         // The parts of the head before its fault.
         let mut head = RequestHead::new();
         let _ = head.parse(&self.input, &limits);
-        let host = host_in(&head, &self.input).map(Bytes::copy_from_slice);
+        let field = head.value(&self.input, KnownField::Host);
+        let host = steps::named_host(head.target.of(&self.input), field).map(Bytes::copy_from_slice);
         let arrival = self.arrival(&head);
         answer = Box::pin(self.with_error_page(&snapshot, arrival, (None, host), &progress, answer)).await;
         let framing = answer.framing(false, false);
@@ -335,15 +333,6 @@ impl Connection {
         if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.claim_timeout_count()) {
             self.core.counts.timed_out(kind);
         }
-    }
-}
-
-/// The host in a head of which not all was read.
-fn host_in<'a>(head: &RequestHead, input: &'a [u8]) -> Option<&'a [u8]> {
-    match parse_target(false, false, head.target.of(input)) {
-        // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
-        Ok(RequestTarget::Absolute { authority, .. }) => Some(authority),
-        _ => head.value(input, KnownField::Host),
     }
 }
 

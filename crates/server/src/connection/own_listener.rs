@@ -9,7 +9,7 @@ pub struct OwnListener {
     /// The address that accepted the connection.
     pub address: ListenAddress,
     /// Which generation of the configuration `index` belongs to.
-    pub generation: u64,
+    generation: u64,
     /// Index of the listener in the snapshot; `None` when a reload removed it.
     pub index: Option<usize>,
 }
@@ -20,9 +20,16 @@ impl OwnListener {
         OwnListener { address, generation: 0, index: None }
     }
 
-    /// Finds the listener in a new generation of the configuration.
+    /// Finds the listener again if the configuration has another generation.
+    #[inline]
+    pub fn follow_config(&mut self, state: &CoreState) {
+        if self.generation != state.generation {
+            self.apply_config(state);
+        }
+    }
+
     #[cold]
-    pub fn apply_config(&mut self, state: &CoreState) {
+    fn apply_config(&mut self, state: &CoreState) {
         self.generation = state.generation;
         self.index = state.snapshot.listeners.iter().position(|listener| listener.address == self.address);
     }

@@ -92,9 +92,7 @@ impl Connection {
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
             return ConnectionStep::Close;
         };
-        if self.listener.generation != state.generation {
-            self.listener.apply_config(state);
-        }
+        self.listener.follow_config(state);
         let last = length == input.len() && !state.head.lacks_length;
         let hit = self.send_now(state, &input[..length], ready_answer, Body::Bytes(body), last);
         let next = match hit {

@@ -57,13 +57,8 @@ impl Connection {
         let started = Instant::now();
         let core = self.core.clone();
         let ParsedHead { head, length } = parsed;
-        let (snapshot, generation) = {
-            let state = core.state.borrow();
-            (state.snapshot.clone(), state.generation)
-        };
-        if self.listener.generation != generation {
-            self.listener.apply_config(&core.state.borrow());
-        }
+        let snapshot = core.state.borrow().snapshot.clone();
+        self.listener.follow_config(&core.state.borrow());
         // The head's bytes are moved out of the input, so that a body can be received while spans still refer
         // to them.
         let buffer = if self.input.len() == length {
@@ -171,12 +166,8 @@ impl Connection {
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let refused = RefusedRequest { sites, arrival, received, host, progress };
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
-        match refused.page_request(snapshot, may_serve, answer.status) {
-            Some(request) => {
-                steps::add_refusal_page(&self.core, snapshot, &request, ConnectionForm::Close, answer).await
-            }
-            None => answer,
-        }
+        let form = ConnectionForm::Close;
+        steps::with_refusal_page(&self.core, snapshot, refused, may_serve, form, answer).await
     }
 
     /// Runs a handler and feeds it the body; `None` if the client leaves before the handler is done.

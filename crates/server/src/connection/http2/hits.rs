@@ -14,9 +14,7 @@ use touchstone_exchange::core::cache_lookup::{self, HitRoute, Lookup, LookupCont
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.
     pub(super) fn try_hit(&mut self, state: &mut CoreState, request: &Request<'_>) -> bool {
-        if self.connection.listener.generation != state.generation {
-            self.connection.listener.apply_config(state);
-        }
+        self.connection.listener.follow_config(state);
         let date = self.connection.core.clock.second();
         let transport = &self.connection.transport;
         let context = LookupContext {

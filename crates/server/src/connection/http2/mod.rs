@@ -207,9 +207,7 @@ impl Http2 {
 
     /// Starts a handler for a request that the cache cannot answer.
     fn begin_exchange(&mut self, state: &mut CoreState, request: &Request<'_>) {
-        if self.connection.listener.generation != state.generation {
-            self.connection.listener.apply_config(state);
-        }
+        self.connection.listener.follow_config(state);
         let (stream, received_at) = (request.stream(), Instant::now());
         let (head, buffer, outcome) = head_of(request, request.end_of_stream(), state.limits).finish();
         // The engine has checked the fields; fields that HTTP/2 allows and HTTP/1 does not are refused as in
